@@ -1,0 +1,42 @@
+# Every target sets itself up: a fresh clone, Python 3.11+ and make are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup demo test test-slow lint bench clean
+help:
+	@echo "make demo       fit breast-cancer data over 8 sites, pictures in out/"
+	@echo "make test       the test suite"
+	@echo "make test-slow  the full-length studies of the test suite (minutes)"
+	@echo "make lint       ruff and strict mypy"
+	@echo "make bench      the hot function against scikit-learn, one table"
+	@echo "make setup      only the environment, in .venv"
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "gaussip needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+setup: $(READY)
+
+demo: $(READY)
+	$(BIN)/gaussip demo --out out
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -n 2 -m slow
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python benchmarks/bench.py
+
+clean:
+	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache

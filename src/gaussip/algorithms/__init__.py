@@ -1,0 +1,11 @@
+"""The algorithms, one file each; every file of this folder is loaded and registers what it defines."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from gaussip.algorithms.base import REGISTRY, Algorithm, Site, make, one_round, register
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
+
+__all__ = ["REGISTRY", "Algorithm", "Site", "make", "one_round", "register"]

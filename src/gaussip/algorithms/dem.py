@@ -1,0 +1,59 @@
+"""Distributed EM over sensor networks (DEM; Gu 2008), a competitor in the paper.
+
+A consensus filter tracks the average of the sites' summaries, one filter step per E-step. Its fixed point
+(I + L)^(-1) u, L the network's Laplacian, is not the pooled one on heterogeneous data, whatever eta.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from gaussip.algorithms.base import Site, register
+from gaussip.arrays import Array
+from gaussip.exchange import Message
+from gaussip.moments import Moments, summary
+from gaussip.parameters import Psi, Theta, blend, pack, scale, to_psi, to_theta, unpack
+
+
+class State(NamedTuple):
+    """The filter's x, the average last heard, and the site's share and degree."""
+
+    x: Psi
+    heard: Psi
+    share: Array
+    degree: Array
+
+
+@register
+@dataclass(frozen=True)
+class DEM:
+    """x_m += eta { sum over heard q (x_q - x_m) + (F_m(x_m) - x_m) }."""
+
+    eta: float = 0.01
+    name: ClassVar[str] = "dem"
+    pooled_limit: ClassVar[bool] = False
+
+    def init(self, start: Theta, site: Site) -> State:
+        """Begin with the filter at the start."""
+        x = to_psi(start)
+        return State(x, x, site.share, site.degree)
+
+    def message(self, state: State) -> Message:
+        """The filter's state, packed."""
+        return {"mean": pack(state.x)}
+
+    def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:
+        """Remember the neighbours' average; moments are wanted at the site's own x."""
+        return state._replace(heard=unpack(heard["mean"], state.x)), to_theta(state.x)
+
+    def update(self, state: State, moments: Moments) -> State:
+        """One filter step: the sum over neighbours is degree times (average - own)."""
+        pull = scale(blend(1.0, state.heard, -1.0, state.x), state.degree)
+        mapped = scale(summary(moments), state.share)
+        step = blend(1.0, pull, 1.0, blend(1.0, mapped, -1.0, state.x))
+        return state._replace(x=blend(1.0, state.x, self.eta, step))
+
+    def estimate(self, state: State) -> Theta:
+        """Theta of the filter's state."""
+        return to_theta(state.x)

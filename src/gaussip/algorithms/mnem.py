@@ -1,0 +1,55 @@
+"""The momentum network EM (MNEM; semi-MNEM with labels), equations (4) and (5) of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from gaussip.algorithms.base import Site, register
+from gaussip.arrays import Array
+from gaussip.exchange import Message
+from gaussip.moments import Moments, summary
+from gaussip.parameters import Psi, Theta, blend, pack, scale, to_psi, to_theta, unpack
+
+
+class State(NamedTuple):
+    """The site's psi, whose scale carries the mass, and the factor on its map."""
+
+    psi: Psi
+    factor: Array
+
+
+@register
+@dataclass(frozen=True)
+class MNEM:
+    """psi <- (1 - eta) psi~ + eta F_m(psi~), psi~ the neighbourhood average.
+
+    As eta goes to zero the fixed point solves psi = sum_m pi_m F_m(psi) with pi the stationary weights of W. F_m
+    is scaled by n_m / mean n, so that rows count alike, and divided by M pi_m where the site's degree tells it.
+    """
+
+    eta: float = 0.01
+    name: ClassVar[str] = "mnem"
+    pooled_limit: ClassVar[bool] = True
+
+    def init(self, start: Theta, site: Site) -> State:
+        """Begin at the start, with mass one."""
+        return State(to_psi(start), site.share / site.balance)
+
+    def message(self, state: State) -> Message:
+        """psi, packed."""
+        return {"mean": pack(state.psi)}
+
+    def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:
+        """Step 1: the neighbourhood average psi~; moments are wanted there."""
+        state = state._replace(psi=unpack(heard["mean"], state.psi))
+        return state, to_theta(state.psi)
+
+    def update(self, state: State, moments: Moments) -> State:
+        """Step 2, equation (4)."""
+        mapped = scale(summary(moments), state.factor)
+        return state._replace(psi=blend(1 - self.eta, state.psi, self.eta, mapped))
+
+    def estimate(self, state: State) -> Theta:
+        """Theta of the site's psi."""
+        return to_theta(state.psi)

@@ -1,0 +1,80 @@
+"""Network gradient descent (NGD; Yuan, Ling and Yin 2016, Wu, Huang and Wang 2023), a competitor in the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from gaussip.algorithms.base import Site, register
+from gaussip.arrays import Array, namespace, precision_factor
+from gaussip.exchange import Message
+from gaussip.moments import Moments, summary
+from gaussip.parameters import Theta, blend, pack, scale, unpack
+
+
+class State(NamedTuple):
+    """The estimate and the factor on the site's gradient."""
+
+    theta: Theta
+    factor: Array
+
+
+@register
+@dataclass(frozen=True)
+class NGD:
+    """theta <- theta~ - eta grad L_m(theta~), theta~ the neighbourhood average; the weights stay on the simplex."""
+
+    eta: float = 0.01
+    name: ClassVar[str] = "ngd"
+    pooled_limit: ClassVar[bool] = True
+
+    def init(self, start: Theta, site: Site) -> State:
+        """Begin at the start."""
+        return State(start, site.share / site.balance)
+
+    def message(self, state: State) -> Message:
+        """Theta, packed."""
+        return {"mean": pack(state.theta)}
+
+    def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:
+        """Moments are wanted at the neighbourhood average theta~."""
+        state = state._replace(theta=unpack(heard["mean"], state.theta))
+        return state, state.theta
+
+    def update(self, state: State, moments: Moments) -> State:
+        """A gradient step from theta~; the weights are projected back onto the simplex."""
+        slope = scale(gradient(state.theta, moments), state.factor)
+        theta = blend(1.0, state.theta, -self.eta, slope)
+        return state._replace(theta=theta._replace(weights=onto_simplex(theta.weights)))
+
+    def estimate(self, state: State) -> Theta:
+        """The current estimate."""
+        return state.theta
+
+
+def gradient(theta: Theta, moments: Moments) -> Theta:
+    """Gradient of L = -(log-likelihood) / n in the coordinates (alpha, mu, vech Sigma).
+
+    A coordinate of vech off the diagonal moves two entries of Sigma, so its derivative counts twice.
+    """
+    xp = namespace(theta.means)
+    A, B, G = summary(moments)
+    factor = precision_factor(theta.covariances)
+    precision = xp.matrix_transpose(factor) @ factor
+    score = B - A[..., None] * theta.means
+    by_covariance = 0.5 * (A[..., None, None] * precision - precision @ G @ precision)
+    p = theta.means.shape[-1]
+    twice = 2.0 - xp.eye(p, dtype=G.dtype, device=G.device)
+    return Theta(-A / theta.weights, -(precision @ score[..., None])[..., 0], by_covariance * twice)
+
+
+def onto_simplex(weights: Array) -> Array:
+    """The nearest point of the simplex, (..., K)."""
+    xp = namespace(weights)
+    K = weights.shape[-1]
+    falling = -xp.sort(-weights, axis=-1)
+    rank = xp.arange(1, K + 1, dtype=weights.dtype, device=weights.device)
+    excess = (xp.cumulative_sum(falling, axis=-1) - 1.0) / rank
+    n_positive = xp.sum(xp.astype(falling > excess, weights.dtype), axis=-1, keepdims=True)
+    at_last = xp.astype(rank == n_positive, weights.dtype)
+    return xp.clip(weights - xp.sum(at_last * excess, axis=-1, keepdims=True), 0.0, None)

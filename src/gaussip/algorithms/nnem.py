@@ -1,0 +1,57 @@
+"""The naive network EM, equation (3) of the paper: average theta over the neighbours, then an EM step.
+
+Biased where sites hold different patients. A site's share rides in its weights, which mixing turns into
+mass-weighted mixture weights; no weighting makes its means and covariances the pooled ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from gaussip.algorithms.base import Site, register
+from gaussip.arrays import Array, namespace
+from gaussip.exchange import Message
+from gaussip.moments import Moments, summary
+from gaussip.parameters import Theta, pack, unpack
+
+
+class State(NamedTuple):
+    """The estimate, its weights scaled by the site's share."""
+
+    theta: Theta
+    share: Array
+
+
+@register
+@dataclass(frozen=True)
+class NNEM:
+    """Naive network EM."""
+
+    name: ClassVar[str] = "nnem"
+    eta: ClassVar[float] = 1.0
+    pooled_limit: ClassVar[bool] = False
+
+    def init(self, start: Theta, site: Site) -> State:
+        """Begin at the start."""
+        return State(start, site.share)
+
+    def message(self, state: State) -> Message:
+        """Theta, packed."""
+        return {"mean": pack(state.theta)}
+
+    def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:
+        """Moments are wanted at the neighbourhood average theta~."""
+        state = state._replace(theta=unpack(heard["mean"], state.theta))
+        return state, self.estimate(state)
+
+    def update(self, state: State, moments: Moments) -> State:
+        """alpha = A, mu = B / alpha, Sigma = G / alpha with G about mu~: equation (3)."""
+        A, B, G = summary(moments)
+        return state._replace(theta=Theta(A * state.share[..., None], B / A[..., None], G / A[..., None, None]))
+
+    def estimate(self, state: State) -> Theta:
+        """The estimate with weights on the simplex."""
+        xp = namespace(state.share)
+        weights = state.theta.weights
+        return state.theta._replace(weights=weights / xp.sum(weights, axis=-1, keepdims=True))

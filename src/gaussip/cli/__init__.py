@@ -1,0 +1,38 @@
+"""The command line, one file per command."""
+
+from __future__ import annotations
+
+import typer
+
+from gaussip import __version__
+from gaussip.cli import demo, fit, network, predict, simulate
+from gaussip.cli.console import command
+
+app = typer.Typer(
+    name="gaussip",
+    help="Gaussian mixtures across sites that never share a row and have no central server.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+for _module in (fit, predict, network, simulate, demo):
+    app.command(name=_module.__name__.rpartition(".")[2])(command(_module.run))
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"gaussip {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point of the ``gaussip`` command."""
+    app()

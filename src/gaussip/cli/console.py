@@ -1,0 +1,121 @@
+"""What all commands share: output for people and programs, errors, warnings and progress."""
+
+from __future__ import annotations
+
+import functools
+import json as jsonlib
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, ParamSpec
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from gaussip.errors import GaussipError
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+P = ParamSpec("P")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+class Answer(dict[str, Any]):
+    """What a command found; ``shown`` is what people see of it, as strings and rich tables."""
+
+    def __init__(self, shown: list[Any], **found: Any) -> None:
+        super().__init__(found)
+        self.shown = shown
+
+
+def command(function: Callable[P, Answer]) -> Callable[P, None]:
+    """A command's body as a command: prints its answer, its warnings and its errors.
+
+    Exit codes: 0 done, 2 input that was refused, 130 interrupted.
+    """
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        as_json = bool(kwargs.get("json"))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            try:
+                answer = function(*args, **kwargs)
+            except GaussipError as error:
+                if as_json:
+                    _print_json({"error": {"type": type(error).__name__, "message": str(error)}})
+                else:
+                    err.print(f"error: {error}", style="red", markup=False)
+                raise typer.Exit(2) from None
+            except KeyboardInterrupt:
+                err.print("interrupted; nothing was written")
+                raise typer.Exit(130) from None
+        said = list(dict.fromkeys(str(w.message) for w in caught))
+        if as_json:
+            _print_json({**answer, "warnings": said})
+            return
+        for part in answer.shown:
+            out.print(part, markup=False) if isinstance(part, str) else out.print(part)
+        for line in said:
+            err.print(f"warning: {line}", style="yellow", markup=False)
+
+    return run
+
+
+def _print_json(found: dict[str, Any]) -> None:
+    typer.echo(jsonlib.dumps(_plain(found), indent=2, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """JSON's own types; what is not finite becomes null."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
+
+
+def table(columns: list[str], rows: list[list[str]], title: str | None = None) -> Table:
+    """A table with its first column to the left and numbers to the right."""
+    drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for j, name in enumerate(columns):
+        drawn.add_column(name, justify="left" if j == 0 else "right")
+    for row in rows:
+        drawn.add_row(*row)
+    return drawn
+
+
+@contextmanager
+def progress(total: int, after: float = 2.0) -> Iterator[Callable[[str, int], None]]:
+    """A bar on standard error, shown once the work has taken two seconds: call it with a text and the count done."""
+    began = time.monotonic()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=err, transient=True)
+    task = bar.add_task("", total=total)
+    started = False
+
+    def advance(text: str, done: int) -> None:
+        nonlocal started
+        if not started and time.monotonic() - began > after:
+            bar.start()
+            started = True
+        if started:
+            bar.update(task, completed=done, description=text)
+
+    try:
+        yield advance
+    finally:
+        if started:
+            bar.stop()

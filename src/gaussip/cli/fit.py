@@ -1,0 +1,108 @@
+"""gaussip fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gaussip.cli.console import Answer, Json, progress, table
+from gaussip.errors import ModelFileError, SettingError
+
+
+def run(
+    tables: Annotated[
+        list[Path], typer.Argument(metavar="TABLE...", help="CSV or Parquet. One table, or one for each site.")
+    ],
+    components: Annotated[int, typer.Option("--components", "-k", help="Number of components K.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes (.npz).")],
+    sites: Annotated[str | None, typer.Option(help="Column that names each row's site.")] = None,
+    labels: Annotated[str | None, typer.Option(help="Column of labels, empty (or -1) where unknown.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
+    features: Annotated[str | None, typer.Option(help="Feature columns, with commas; default: all others.")] = None,
+    algorithm: Annotated[str, typer.Option(help="mnem, nnem, dem, ngd, local or em.")] = "mnem",
+    network: Annotated[
+        str, typer.Option(help="circle, ring, star, fixed-degree(3), ..., or a .csv with columns sender, hearer.")
+    ] = "circle",
+    mixing: Annotated[str, typer.Option(help="row or metropolis.")] = "row",
+    eta: Annotated[float, typer.Option(help="Step of mnem, dem and ngd.")] = 0.01,
+    rounds: Annotated[int, typer.Option(help="Most rounds.")] = 1000,
+    tol: Annotated[float, typer.Option(help="Stop when the change is at most this.")] = 1e-6,
+    reg_covar: Annotated[float, typer.Option(help="Added to every variance.")] = 1e-6,
+    weighting: Annotated[str, typer.Option(help="rows (the pooled target) or equal.")] = "rows",
+    start: Annotated[str, typer.Option(help="kmeans, labels, or a model file to go on from.")] = "kmeans",
+    n_init: Annotated[int, typer.Option(help="Number of k-means starts; the best fit is kept.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    seed: Annotated[int, typer.Option(help="Seed of starts and random networks.")] = 0,
+    force: Annotated[bool, typer.Option(help="Overwrite the model file if there is one.")] = False,
+    json: Json = False,
+) -> Answer:
+    """Fit a mixture across the sites of a table.
+
+    Example: `gaussip fit patients.csv --sites hospital --labels diagnosis --components 3 --out model.npz`
+    """
+    from gaussip.data.tables import pick, read_network, read_sites
+    from gaussip.estimator import NetworkGaussianMixture
+
+    if out.exists() and not force:
+        raise ModelFileError(f"{out} exists; choose another --out, or give --force to overwrite it")
+    if not out.parent.is_dir():
+        raise ModelFileError(f"there is no folder {out.parent} for --out; make it first")
+    joined, named_by_file = read_sites(tables)
+    if sites is None and named_by_file is None and algorithm != "em":
+        raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
+    chosen = [name.strip() for name in features.split(",")] if features else None
+    columns = pick(joined, features=chosen, sites=sites, labels=labels, weights=weights)
+    of_row = columns.sites if columns.sites is not None else named_by_file
+    settings: dict[str, Any] = {"init_params": start}
+    if start.endswith(".npz"):
+        before = NetworkGaussianMixture.load(start)
+        settings = {
+            "weights_init": before.weights_,
+            "means_init": before.means_,
+            "covariances_init": before.covariances_,
+        }
+    joining: Any = network
+    if network.endswith(".csv"):
+        if of_row is None:
+            raise SettingError("a network file needs sites")
+        joining = read_network(network, sorted(set(of_row.tolist())))
+    mixture = NetworkGaussianMixture(
+        components, algorithm=algorithm, network=joining, mixing=mixing, eta=eta, max_rounds=rounds, tol=tol,
+        reg_covar=reg_covar, weighting=weighting, n_init=n_init, device=device, random_state=seed, **settings,
+    )  # fmt: skip
+    with progress(rounds) as advance:
+        mixture._watch = lambda now: advance("fitting", now.round)
+        mixture.fit(columns.X, columns.labels, sites=of_row, sample_weight=columns.weights)
+    mixture.feature_names_in_ = _names(columns.features)
+    mixture.save(out)
+    last = {name: values[-1].item() for name, values in mixture.history_.items()}
+    summary = (
+        f"{len(columns.X)} rows at {len(mixture.sites_)} sites, {len(columns.features)} features: "
+        f"{'converged' if mixture.converged_ else 'not converged'} after {mixture.n_rounds_} rounds, "
+        f"log-likelihood {last['log_likelihood']:.6g} per row, disagreement {last['disagreement']:.2g}, "
+        f"{last['bytes'] / 1e6:.3g} MB exchanged"
+    )
+    return Answer(
+        [summary, "", _components(mixture, columns.features), "", f"model written to {out}"],
+        model=str(out), sites=mixture.sites_, classes=mixture.classes_, features=columns.features,
+        rounds=mixture.n_rounds_, converged=mixture.converged_, **{k: v for k, v in last.items() if k != "round"},
+        mixture_weights=mixture.weights_, means=mixture.means_, covariances=mixture.covariances_,
+    )  # fmt: skip
+
+
+def _names(features: list[str]) -> Any:
+    import numpy as np
+
+    return np.array(features, dtype=object)
+
+
+def _components(mixture: Any, features: list[str], most: int = 8) -> Any:
+    shown = features[:most]
+    rows = []
+    for k in range(mixture.n_components):
+        name = str(mixture.classes_[k]) if k < len(mixture.classes_) else f"component {k}"
+        means = [f"{m:.4g}" for m in mixture.means_[k][:most]]
+        rows.append([name, f"{mixture.weights_[k]:.3f}", *means, *["..."] * (len(features) > most)])
+    return table(["", "weight", *shown, *["..."] * (len(features) > most)], rows)

@@ -1,0 +1,58 @@
+"""gaussip predict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gaussip.cli.console import Answer, Json
+from gaussip.errors import DataError
+
+
+def run(
+    model: Annotated[Path, typer.Argument(help="A model written by gaussip fit.")],
+    rows: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet with the model's features.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="CSV or Parquet to write; default: CSV on standard output.")
+    ] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite the output file if there is one.")] = False,
+    json: Json = False,
+) -> Answer:
+    """Predict each row's class (or component), with its probabilities and log-density.
+
+    Example: `gaussip predict model.npz new-patients.csv --out predicted.csv`
+    """
+    import io
+
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.csv
+
+    from gaussip.data.tables import pick, read_table, write_table
+    from gaussip.estimator import NetworkGaussianMixture
+
+    mixture = NetworkGaussianMixture.load(model)
+    if out is not None and out.exists() and not force:
+        raise DataError(f"{out} exists; choose another --out, or give --force to overwrite it")
+    features = [str(name) for name in getattr(mixture, "feature_names_in_", [])]
+    X = pick(read_table(rows), features=features or None).X
+    if hasattr(mixture, "feature_names_in_"):
+        del mixture.feature_names_in_  # the columns are picked by name already
+    probabilities = mixture.predict_proba(X)
+    named = len(mixture.classes_) == mixture.n_components
+    names = [str(mixture.classes_[k]) if named else f"component {k}" for k in range(mixture.n_components)]
+    found = {"prediction": mixture.predict(X)}
+    found |= {f"probability of {name}": probabilities[:, k] for k, name in enumerate(names)}
+    found["log-density"] = mixture.score_samples(X)
+    if out is not None:
+        write_table(out, found)
+        counts = np.bincount(probabilities.argmax(axis=1), minlength=len(names))
+        shares = ", ".join(f"{count} {name}" for count, name in zip(counts, names, strict=True))
+        text = f"{len(X)} rows: {shares}; written to {out}"
+    else:
+        buffer = io.BytesIO()
+        pa.csv.write_csv(pa.table(found), buffer)
+        text = buffer.getvalue().decode().rstrip()
+    return Answer([text], rows=len(X), out=None if out is None else str(out), **({} if out else {"columns": found}))

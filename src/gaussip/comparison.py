@@ -1,0 +1,149 @@
+"""Several algorithms on the same rows from the same start, and a small simulation study of them.
+
+A collapse of one algorithm is recorded as its result; the others go on.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussip import algorithms
+from gaussip.data.generate import Dataset, Setting, draw, paper_start
+from gaussip.errors import PooledTargetWarning, SettingError
+from gaussip.networks import mixing_weights
+from gaussip.parameters import Theta, pack
+from gaussip.rows import Rows
+from gaussip.simulation import Progress, Run, simulate
+
+FloatArray = np.ndarray[Any, Any]
+SEMI = "semi-"
+
+
+class Method(NamedTuple):
+    """An algorithm with its step, and whether it may see the labels."""
+
+    algorithm: str
+    eta: float
+    semi: bool
+
+    @property
+    def name(self) -> str:
+        """As people write it: ``semi-MNEM``."""
+        return SEMI * self.semi + (
+            self.algorithm.capitalize() if self.algorithm == "local" else self.algorithm.upper()
+        )
+
+    def run(self, start: Theta, unlabelled: Rows, labelled: Rows, W: Any, **settings: Any) -> Run:
+        """Simulate the method; a collapse ends it quietly."""
+        chosen = algorithms.make(self.algorithm, self.eta)
+        rows = labelled if self.semi else unlabelled
+        return simulate(chosen, start, rows, W, record_collapse=True, **settings)
+
+
+def parse_method(text: str, eta: float) -> Method:
+    """A method as written on the command line: ``mnem``, ``semi-mnem``, ``ngd=0.003``."""
+    name, _, step = text.strip().lower().partition("=")
+    try:
+        chosen = float(step) if step else eta
+    except ValueError:
+        raise SettingError(f"{text!r}: after '=' stands the step eta, for instance ngd=0.003") from None
+    method = Method(name.removeprefix(SEMI), chosen, name.startswith(SEMI))
+    algorithms.make(method.algorithm, method.eta)  # refuses unknown names and impossible steps
+    return method
+
+
+class Score(NamedTuple):
+    """One method's line in a simulation study."""
+
+    method: Method
+    log_mse: float  #: natural log of the mean over replicates and sites of ||theta - theta_0||^2; NaN if none is left
+    standard_error: float  #: of log_mse over replicates
+    mse: FloatArray  #: (R,), of each replicate, NaN where it collapsed
+    rounds: int
+    collapsed: int  #: replicates in which a component collapsed
+    collapse: str | None  #: what happened in the first of them
+    seconds: float
+
+
+def simulation_study(
+    setting: Setting,
+    methods: Sequence[Method],
+    *,
+    network: str = "circle",
+    mixing: str = "row",
+    weighting: str = "rows",
+    max_rounds: int = 3000,
+    tol: float = 1e-8,
+    noise: float = 0.1,
+    replicates: int = 1,
+    seed: int = 0,
+    watch: Callable[[Method, Progress], None] | None = None,
+) -> list[Score]:
+    """Draw data sets, fit each by every method from the paper's start, and score the estimates.
+
+    All replicates and sites of a method advance together. Seeds are spawned per replicate, so that a replicate's
+    numbers do not depend on how many others there are.
+    """
+    if replicates < 1 or max_rounds < 1:
+        raise SettingError("replicates and rounds must be at least 1")
+    drawn, begins, W = [], [], None
+    for sequence in np.random.SeedSequence(seed).spawn(replicates):
+        for_data, for_start = sequence.spawn(2)
+        drawn.append(draw(setting, for_data))
+        begins.append(paper_start(drawn[-1].truth, noise, np.random.default_rng(for_start)))
+    W = mixing_weights(network, range(setting.n_sites), mixing, seed)
+    unlabelled = _stacked(drawn, setting, semi=False)
+    labelled = _stacked(drawn, setting, semi=True) if any(m.semi for m in methods) else unlabelled
+    start = _per_replicate(begins)
+    truth = pack(_per_replicate([data.truth for data in drawn]))
+    scores = []
+    for method in methods:
+        began = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PooledTargetWarning)  # a study compares what networks do
+            run = method.run(
+                start, unlabelled, labelled, W,
+                max_rounds=max_rounds, tol=tol, weighting=weighting,
+                watch=None if watch is None else lambda now, m=method: watch(m, now),
+            )  # fmt: skip
+        mse = np.mean(np.sum((pack(run.theta) - truth) ** 2, axis=-1), axis=-1)
+        mse = np.where(run.collapsed > 0, np.nan, mse)
+        scores.append(_score(method, mse, run, time.perf_counter() - began))
+    return scores
+
+
+def _score(method: Method, mse: FloatArray, run: Run, seconds: float) -> Score:
+    left = mse[np.isfinite(mse)]
+    mean = left.mean() if left.size else np.nan
+    error = left.std(ddof=1) / np.sqrt(left.size) / mean if left.size > 1 else np.nan
+    return Score(
+        method=method,
+        log_mse=float(np.log(mean)),
+        standard_error=float(error),
+        mse=mse,
+        rounds=run.n_rounds,
+        collapsed=int((run.collapsed > 0).sum()),
+        collapse=None if run.collapse is None else str(run.collapse),
+        seconds=seconds,
+    )
+
+
+def _stacked(drawn: Sequence[Dataset], setting: Setting, *, semi: bool) -> Rows:
+    return Rows.stack(
+        [
+            Rows.of_sites(
+                data.by_site(data.X), data.by_site(data.labels) if semi else None, None, setting.n_components
+            )
+            for data in drawn
+        ]
+    )
+
+
+def _per_replicate(thetas: Sequence[Theta]) -> Theta:
+    """Thetas of replicates as one with leading axes (R, 1), the same for all sites of a replicate."""
+    return Theta(*(np.stack(parts)[:, None] for parts in zip(*thetas, strict=True)))

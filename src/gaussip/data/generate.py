@@ -1,0 +1,121 @@
+"""The paper's simulation model (its section 4.1) and its starting values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussip.data import split
+from gaussip.errors import SettingError
+from gaussip.parameters import Theta
+
+FloatArray = np.ndarray[Any, Any]
+SPREADS = ("homogeneous", "heterogeneous", "dirichlet")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of the simulation study; the defaults are the paper's."""
+
+    n_rows: int = 30_000  #: N
+    n_sites: int = 20  #: M
+    n_features: int = 6  #: p
+    delta: float = 2.0  #: separation: mu_k = mu_(k-1) + delta * 1
+    weights: tuple[float, ...] = (0.5, 0.3, 0.2)  #: alpha
+    correlations: tuple[float, ...] = (0.5, 0.1, -0.1)  #: rho_k, Sigma_k[i, j] = rho_k^|i-j|
+    spread: str = "heterogeneous"  #: how rows are dealt to sites, see `gaussip.data.split`
+    concentration: float = 0.5  #: of the Dirichlet spread: the smaller, the more sites differ
+    size_ratio: float = 1.0  #: largest site over smallest, for unequal sites
+    labelled: float | tuple[float, ...] = 0.0  #: r, the labelled fraction, of every site or of each
+
+    def __post_init__(self) -> None:
+        fractions = np.atleast_1d(self.labelled)
+        if self.spread not in SPREADS:
+            raise SettingError(f"spread={self.spread!r} is not one of {', '.join(map(repr, SPREADS))}")
+        if ((fractions < 0) | (fractions > 1)).any():
+            raise SettingError(f"labelled={self.labelled} must lie in [0, 1]")
+        if fractions.size not in (1, self.n_sites):
+            raise SettingError(f"labelled gives {fractions.size} fractions for {self.n_sites} sites")
+        if len(self.weights) != len(self.correlations) or abs(sum(self.weights) - 1) > 1e-8:
+            raise SettingError("weights must sum to one, with one correlation for each")
+        if self.n_sites < 1 or self.n_rows < self.n_sites * len(self.weights):
+            raise SettingError(f"{self.n_rows} rows are too few for {self.n_sites} sites")
+        if not self.size_ratio >= 1 or not self.concentration > 0:
+            raise SettingError("size_ratio must be at least 1 and concentration positive")
+
+    @property
+    def n_components(self) -> int:
+        """K."""
+        return len(self.weights)
+
+
+class Dataset(NamedTuple):
+    """Rows with everything that is known of them."""
+
+    X: FloatArray  #: (N, p)
+    classes: FloatArray  #: (N,), the component each row came from
+    labels: FloatArray  #: (N,), the same where it is shown, -1 elsewhere
+    sites: FloatArray  #: (N,), 0..M-1
+    truth: Theta
+
+    def by_site(self, values: FloatArray) -> list[FloatArray]:
+        """Values of the rows (N, ...) as one array per site."""
+        return [values[self.sites == m] for m in range(int(self.sites.max()) + 1)]
+
+
+def draw(setting: Setting, seed: int | np.random.SeedSequence) -> Dataset:
+    """One data set of a setting: parameters, rows, sites and labels, from separate streams of the seed.
+
+    Data sets that differ only in how rows are dealt or labelled hold the same rows.
+    """
+    sequence = np.random.SeedSequence(seed) if isinstance(seed, int) else seed
+    model, rows, dealing, labelling = (np.random.default_rng(s) for s in sequence.spawn(4))
+    truth = true_parameters(setting, model)
+    X, classes = sample(truth, setting.n_rows, rows)
+    sizes = split.sizes(setting.n_rows, setting.n_sites, setting.size_ratio)
+    if setting.spread == "homogeneous":
+        sites = split.homogeneous(sizes, dealing)
+    elif setting.spread == "heterogeneous":
+        sites = split.heterogeneous(classes, sizes, dealing)
+    else:
+        sites = split.dirichlet(classes, sizes, setting.concentration, dealing)
+    labels = split.show_labels(classes, sites, setting.labelled, labelling)
+    return Dataset(X, classes, labels, sites, truth)
+
+
+def true_parameters(setting: Setting, rng: np.random.Generator) -> Theta:
+    """theta_0 of the paper, with mu_1 drawn from N(0, I)."""
+    p = setting.n_features
+    first = rng.standard_normal(p)
+    steps = np.arange(setting.n_components)[:, None]
+    lag = np.abs(np.subtract.outer(np.arange(p), np.arange(p)))
+    return Theta(
+        np.asarray(setting.weights),
+        first + setting.delta * steps,
+        np.stack([np.power(float(rho), lag) for rho in setting.correlations]),
+    )
+
+
+def sample(theta: Theta, n_rows: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Rows (n, p) of a mixture and the component each came from (n,)."""
+    K, p = theta.means.shape
+    classes = rng.choice(K, size=n_rows, p=theta.weights / theta.weights.sum())
+    factors = np.linalg.cholesky(theta.covariances)
+    noise = rng.standard_normal((n_rows, p))
+    X = np.empty((n_rows, p))
+    for k in range(K):
+        mine = classes == k
+        X[mine] = theta.means[k] + noise[mine] @ factors[k].T
+    return X, classes
+
+
+def paper_start(truth: Theta, noise: float, rng: np.random.Generator) -> Theta:
+    """The start that reproduces the paper's curves: alpha = 1/K, Sigma = I, mu = truth + N(0, noise^2)."""
+    K, p = truth.means.shape
+    return Theta(
+        np.full(K, 1 / K),
+        truth.means + noise * rng.standard_normal((K, p)),
+        np.broadcast_to(np.eye(p), (K, p, p)).copy(),
+    )

@@ -1,0 +1,145 @@
+"""The demonstration: breast-cancer patients on eight sites, most of which see one diagnosis only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussip import start
+from gaussip.comparison import Method
+from gaussip.data import split
+from gaussip.density import responsibilities
+from gaussip.fitting import Problem, prepare
+from gaussip.parameters import Theta, align
+from gaussip.plots.convergence import draw_convergence
+from gaussip.plots.network import draw_network
+from gaussip.simulation import Progress, Run, distance
+
+FloatArray = np.ndarray[Any, Any]
+N_SITES = 8
+LABELLED = 0.1
+REG_COVAR = 1e-3
+METHODS = (
+    Method("local", 1.0, False),
+    Method("nnem", 1.0, False),
+    Method("mnem", 0.01, False),
+    Method("mnem", 0.01, True),
+    Method("em", 1.0, True),
+)
+
+
+class Line(NamedTuple):
+    """One method's results, averaged over the sites' models."""
+
+    method: str
+    log_likelihood: float  #: mean log-density of the hold-out rows
+    auc: float  #: of the probability of a malignant tumour, hold-out rows
+    distance: float  #: to the pooled estimate with the same labels
+    rounds: int
+    collapse: str | None
+
+
+class Demo(NamedTuple):
+    """What the demonstration found and wrote."""
+
+    lines: list[Line]
+    files: list[Path]
+
+
+def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progress], None] | None = None) -> Demo:
+    """Fit all methods, draw the pictures into ``out``."""
+    train, test, sites, labels, names = _patients()
+    semi = prepare(train.X, labels, sites, n_components=2)
+    free = prepare(train.X, None, sites, n_components=2)
+    begins = {
+        True: start.from_labels(semi.rows, np.ones(train.X.shape[1])),
+        False: start.match_to_classes(start.kmeans(free.values, 2, seed=0), semi.rows),
+    }
+    settings = {"tol": 1e-7, "reg_covar": REG_COVAR, "sites": semi.sites.tolist()}
+    pooled = {
+        flag: Method("em", 1.0, flag).run(begins[flag], free.rows, semi.rows, semi.W, max_rounds=20_000, **settings)
+        for flag in (False, True)
+    }
+    lines, curves = [], {}
+    for method in METHODS:
+        target = Theta(*(part[0] for part in pooled[method.semi].theta))
+        trace: list[float] = []
+
+        def follow(
+            now: Progress, method: Method = method, target: Theta = target, trace: list[float] = trace
+        ) -> None:
+            trace.append(distance(now.theta, target))
+            if watch is not None:
+                watch(method, now)
+
+        found = method.run(
+            begins[method.semi], free.rows, semi.rows, semi.W, max_rounds=max_rounds, watch=follow, **settings
+        )
+        lines.append(_line(method, found, target, test))
+        if method.algorithm != "em":
+            curves[method.name] = (np.arange(1, len(trace) + 1), np.array(trace))
+    return Demo(lines, _pictures(out, semi, train, sites, names, lines, curves))
+
+
+class _Patients(NamedTuple):
+    X: FloatArray
+    classes: FloatArray  # 0 malignant, 1 benign
+
+
+def _patients() -> tuple[_Patients, _Patients, FloatArray, FloatArray, list[str]]:
+    """Training and hold-out patients (70/30), the sites and shown labels of the former, the classes' names."""
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer()
+    X, classes = data.data[:, :10], data.target  # the ten "mean" features
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(X))
+    cut = round(0.7 * len(X))
+    mean, spread = X[order[:cut]].mean(axis=0), X[order[:cut]].std(axis=0)
+    train, test = (_Patients((X[i] - mean) / spread, classes[i]) for i in (order[:cut], order[cut:]))
+    codes = split.heterogeneous(train.classes, split.sizes(cut, N_SITES), rng)
+    labels = split.show_labels(train.classes, codes, LABELLED, rng)
+    sites = np.array([f"site {m + 1}" for m in range(N_SITES)])[codes]
+    return train, test, sites, labels, [str(name) for name in data.target_names]
+
+
+def _line(method: Method, run: Run, pooled: Theta, test: _Patients) -> Line:
+    from sklearn.metrics import roc_auc_score
+
+    if run.collapse is not None:
+        return Line(method.name, np.nan, np.nan, np.nan, run.n_rounds, str(run.collapse))
+    models = align(run.theta, pooled)
+    scored = [responsibilities(test.X, Theta(*(part[m] for part in models))) for m in range(N_SITES)]
+    return Line(
+        method=method.name,
+        log_likelihood=float(np.mean([density.mean() for _, density in scored])),
+        auc=float(np.mean([roc_auc_score(test.classes == 0, share[:, 0]) for share, _ in scored])),
+        distance=distance(models, pooled),
+        rounds=run.n_rounds,
+        collapse=None,
+    )
+
+
+def _pictures(
+    out: Path,
+    problem: Problem,
+    train: _Patients,
+    sites: FloatArray,
+    names: list[str],
+    lines: list[Line],
+    curves: dict[str, Any],
+) -> list[Path]:
+    held = np.stack([np.bincount(train.classes[sites == site], minlength=2) for site in problem.sites])
+    network = draw_network(
+        problem.W, problem.sites.tolist(), out / "network.png",
+        title="Eight sites on a circle, and whom they see", shares=held, classes=names,
+    )  # fmt: skip
+    convergence = draw_convergence(
+        curves, out / "convergence.png",
+        ylabel="distance to the pooled estimate", title="Breast-cancer data, sorted by diagnosis over 8 sites",
+        collapsed=[line.method for line in lines if line.collapse],
+    )  # fmt: skip
+    return network + convergence

@@ -1,0 +1,61 @@
+"""The errors gaussip raises: what was wrong, where, and what to do about it.
+
+All derive from `GaussipError`. Those about input are also `ValueError`s, as scikit-learn users expect.
+"""
+
+from __future__ import annotations
+
+
+class GaussipError(Exception):
+    """Base of every error raised by gaussip."""
+
+
+class SettingError(GaussipError, ValueError):
+    """A parameter has a value that cannot work."""
+
+
+class DataError(GaussipError, ValueError):
+    """Rows, columns or row weights that cannot be used (missing cells, empty sites, too few rows)."""
+
+
+class LabelError(GaussipError, ValueError):
+    """Labels that do not fit the number of components."""
+
+
+class NetworkError(GaussipError, ValueError):
+    """A network over which the sites cannot work together."""
+
+
+class StartError(GaussipError, ValueError):
+    """Starting values that are impossible, or that the data cannot give."""
+
+
+class ModelFileError(GaussipError, ValueError):
+    """A file that is not a gaussip model, or one this version cannot read."""
+
+
+class DeviceError(GaussipError, RuntimeError):
+    """The device asked for is not there."""
+
+
+class CollapseError(GaussipError, ArithmeticError):
+    """A component lost its weight or its covariance at some site.
+
+    Attributes
+    ----------
+    site : name of the site where it happened first
+    component : int, the component, counted from 0
+    round : int, the round, counted from 1
+    cause : str, what went wrong there
+    """
+
+    def __init__(self, site: object, component: int, round: int, cause: str, remedy: str) -> None:
+        self.site = site
+        self.component = component
+        self.round = round
+        self.cause = cause
+        super().__init__(f"component {component} collapsed at site {site!r} in round {round}: {cause}. {remedy}")
+
+
+class PooledTargetWarning(UserWarning):
+    """The network keeps the fit from aiming at the pooled estimate."""

@@ -1,0 +1,318 @@
+"""The scikit-learn style estimator."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, Self
+
+import networkx as nx
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gaussip import __version__, algorithms, model_file, start
+from gaussip.arrays import precision_factor, to_numpy
+from gaussip.data.generate import sample
+from gaussip.density import responsibilities
+from gaussip.errors import SettingError
+from gaussip.fitting import prepare, starts
+from gaussip.networks import mixing_weights
+from gaussip.parameters import Theta, n_parameters
+from gaussip.simulation import Progress, Record, Run, consensus, place, simulate
+from gaussip.telling import telling
+from gaussip.validation import check_cells
+
+AnyArray = np.ndarray[Any, Any]
+
+
+class NetworkGaussianMixture(DensityMixin, BaseEstimator):
+    """A Gaussian mixture fitted across sites that only talk to their neighbours.
+
+    All sites are simulated in this process; the numbers are those that sites in processes of their own get.
+
+    Parameters
+    ----------
+    n_components : int
+        K.
+    algorithm : str
+        ``"mnem"``, ``"nnem"``, ``"dem"``, ``"ngd"``, ``"local"`` or ``"em"`` (the whole sample, pooled).
+    network : str, networkx graph or (M, M) matrix
+        A name (``"circle"``, ``"circle(2)"``, ``"fixed-degree(3)"``, ``"ring"``, ...), a graph whose edge q -> m
+        means that q sends to m, or the weights with which each site (row) averages what it hears.
+    mixing : {"row", "metropolis"}
+        How a network becomes weights; a matrix is used as it is.
+    eta : float
+        The step of mnem, dem and ngd: smaller is closer to the pooled estimate, and slower.
+    max_rounds, tol : int, float
+        Stop after this many rounds, or when the change (see ``history_``) is at most ``tol``.
+    reg_covar : float
+        Added to the diagonal of every covariance.
+    weighting : {"rows", "equal"}
+        Whether every row counts alike (the target is the pooled estimate) or every site.
+    n_init : int
+        Starts tried with init_params="kmeans"; the best log-likelihood is kept.
+    init_params : {"kmeans", "labels"}
+        Centres shared by the sites, or the moments of the labelled rows.
+    weights_init, means_init, covariances_init : arrays (K,), (K, p), (K, p, p) or None
+        Given starting values, in place of those of ``init_params``.
+    warm_start : bool
+        Start from the last fit.
+    device : str
+        ``"cpu"``, or ``"cuda"`` for a GPU (needs the ``gpu`` extra).
+    random_state : int, RandomState or None
+    verbose : int
+        Log progress every ``verbose`` rounds to standard error.
+
+    Attributes
+    ----------
+    weights_, means_, covariances_ : (K,), (K, p), (K, p, p)
+        The sites' consensus: their average in psi, weighted by mass.
+    site_weights_, site_means_, site_covariances_ : the same with a first axis over sites
+    sites_ : (M,) names of the sites, sorted
+    classes_ : (C,) labels seen in y; component k is class k
+    n_rounds_ : int
+    converged_ : bool
+    history_ : dict of arrays over rounds
+        ``round``; ``log_likelihood``, mean per row; ``change``, the largest move of psi at any site divided by eta,
+        in units in which the start has unit variances; ``disagreement``, root mean square distance of the sites'
+        psi from their mean, same units; ``bytes`` sent so far over the whole network.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gaussip import NetworkGaussianMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(-3, 1, (200, 2)), rng.normal(3, 1, (200, 2))])
+    >>> sites = np.repeat(["A", "B", "C", "D"], 100)  # two sites see one group, two the other
+    >>> mixture = NetworkGaussianMixture(2, eta=0.05, random_state=0).fit(X, sites=sites)
+    >>> mixture.weights_.round(2)
+    array([0.5, 0.5])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        algorithm: str = "mnem",
+        network: Any = "circle",
+        mixing: str = "row",
+        eta: float = 0.01,
+        max_rounds: int = 1000,
+        tol: float = 1e-6,
+        reg_covar: float = 1e-6,
+        weighting: str = "rows",
+        n_init: int = 1,
+        init_params: str = "kmeans",
+        weights_init: Any = None,
+        means_init: Any = None,
+        covariances_init: Any = None,
+        warm_start: bool = False,
+        device: str = "cpu",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.algorithm = algorithm
+        self.network = network
+        self.mixing = mixing
+        self.eta = eta
+        self.max_rounds = max_rounds
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.weighting = weighting
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.covariances_init = covariances_init
+        self.warm_start = warm_start
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    _watch: Callable[[Progress], None] | None = None  # the command line's progress bar
+
+    def fit(self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the mixture.
+
+        Parameters
+        ----------
+        X : (n, p) array, pandas or polars frame
+        y : (n,) labels, -1, None or NaN where unlabelled
+        sites : (n,) name of the site of each row; None for one site, that is, plain EM
+        sample_weight : (n,) row weights
+        """
+        self._check_settings()
+        algorithm = algorithms.make("em" if sites is None else self.algorithm, self.eta)
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        rng = check_random_state(self.random_state)
+        seeds = [int(s) for s in rng.randint(2**31 - 1, size=1 + self.n_init)]
+        problem = prepare(
+            X, y, sites, sample_weight,
+            n_components=self.n_components, network=self.network, mixing=self.mixing,
+            seed=seeds[0], device=self.device, columns=getattr(self, "feature_names_in_", None),
+        )  # fmt: skip
+        if self.warm_start and hasattr(self, "weights_"):
+            begin = [self._theta()]
+        else:
+            begin = starts(problem, self.n_components, self.init_params, seeds[1:])
+        begin = [start.given(t, self.weights_init, self.means_init, self.covariances_init) for t in begin]
+        with telling(self.verbose, self._watch) as watch:
+            runs = [
+                simulate(
+                    algorithm, place(theta, self.device), problem.rows, problem.W,
+                    max_rounds=self.max_rounds, tol=self.tol, reg_covar=self.reg_covar,
+                    weighting=self.weighting, sites=problem.sites.tolist(), watch=watch,
+                )
+                for theta in begin
+            ]  # fmt: skip
+        best = max(runs, key=lambda run: float(run.history.log_likelihood[-1]))
+        self.sites_, self.classes_ = problem.sites, problem.classes
+        self._keep(best, to_numpy(problem.rows.mass))
+        if not self.converged_:
+            warnings.warn(
+                f"not converged after {self.n_rounds_} rounds: the last change is {best.history.change[-1]:.2g}, "
+                f"tol={self.tol:g}. Raise max_rounds, or raise eta if speed matters more than closeness to the "
+                "pooled estimate",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _check_settings(self) -> None:
+        for name in ("n_components", "max_rounds", "n_init"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise SettingError(f"{name}={value!r} must be a whole number of at least 1")
+        for name in ("tol", "reg_covar"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not float(value) >= 0:
+                raise SettingError(f"{name}={value!r} must be a number of at least 0")
+
+    def _keep(self, run: Run, mass: AnyArray) -> None:
+        sites = Theta(*map(to_numpy, run.theta))
+        self.site_weights_, self.site_means_, self.site_covariances_ = sites
+        self.weights_, self.means_, self.covariances_ = consensus(sites, mass)
+        self.n_rounds_ = run.n_rounds
+        self.converged_ = bool(run.converged)
+        self.history_ = run.history._asdict()
+
+    def _theta(self) -> Theta:
+        return Theta(self.weights_, self.means_, self.covariances_)
+
+    def _responsibilities(self, X: Any) -> tuple[AnyArray, AnyArray]:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
+        check_cells(X, getattr(self, "feature_names_in_", [f"column {j}" for j in range(X.shape[1])]))
+        return responsibilities(X, self._theta())
+
+    def _named(self, components: AnyArray) -> AnyArray:
+        """Classes where every component has one, else component numbers."""
+        every = len(self.classes_) == self.n_components
+        return np.asarray(self.classes_[components]) if every else components
+
+    def predict(self, X: Any) -> AnyArray:
+        """The most probable class of each row where every component has a class, else its component, (n,)."""
+        return self._named(self._responsibilities(X)[0].argmax(axis=1))
+
+    def predict_proba(self, X: Any) -> AnyArray:
+        """The probability of each component, (n, K)."""
+        return self._responsibilities(X)[0]
+
+    def fit_predict(self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> AnyArray:
+        """Fit, then predict the same rows."""
+        return self.fit(X, y, sites=sites, sample_weight=sample_weight).predict(X)
+
+    def score_samples(self, X: Any) -> AnyArray:
+        """The log-density of each row, (n,)."""
+        return self._responsibilities(X)[1]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean log-density of the rows."""
+        return float(self.score_samples(X).mean())
+
+    def bic(self, X: Any) -> float:
+        """The Bayesian information criterion of the rows; lower is better."""
+        return float(-2 * self.score_samples(X).sum() + self._n_parameters() * np.log(len(X)))
+
+    def aic(self, X: Any) -> float:
+        """The Akaike information criterion of the rows; lower is better."""
+        return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
+
+    def _n_parameters(self) -> int:
+        return n_parameters(*self.means_.shape)
+
+    def sample(self, n_samples: int = 1) -> tuple[AnyArray, AnyArray]:
+        """Rows (n, p) drawn from the mixture, and the class or component each came from (n,)."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise SettingError(f"n_samples={n_samples} must be at least 1")
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        X, components = sample(self._theta(), n_samples, rng)
+        return X, self._named(components)
+
+    def to_sklearn(self) -> GaussianMixture:
+        """The consensus as a fitted `sklearn.mixture.GaussianMixture`."""
+        check_is_fitted(self)
+        mixture = GaussianMixture(self.n_components, reg_covar=self.reg_covar, random_state=self.random_state)
+        mixture.weights_, mixture.means_, mixture.covariances_ = self._theta()
+        mixture.precisions_cholesky_ = precision_factor(self.covariances_).swapaxes(-1, -2)
+        mixture.precisions_ = mixture.precisions_cholesky_ @ mixture.precisions_cholesky_.swapaxes(-1, -2)
+        mixture.converged_, mixture.n_iter_ = self.converged_, self.n_rounds_
+        mixture.lower_bound_ = float(self.history_["log_likelihood"][-1])
+        mixture.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            mixture.feature_names_in_ = self.feature_names_in_
+        return mixture
+
+    _KEPT = ("weights_", "means_", "covariances_", "site_weights_", "site_means_", "site_covariances_",
+             "sites_", "classes_")  # fmt: skip
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model, its settings and its history to one file, without pickle."""
+        check_is_fitted(self)
+        arrays = {name: getattr(self, name) for name in self._KEPT}
+        arrays |= {f"history_{name}": values for name, values in self.history_.items()}
+        if hasattr(self, "feature_names_in_"):
+            arrays["feature_names_in_"] = self.feature_names_in_
+        settings = {}
+        for name, value in self.get_params(deep=False).items():
+            if name == "network" and not isinstance(value, str):
+                if isinstance(value, nx.Graph):  # kept as the weights it stands for
+                    value = mixing_weights(value, self.sites_.tolist(), self.mixing)
+                arrays["network"] = value.toarray() if sparse.issparse(value) else value
+            elif isinstance(value, np.ndarray) or name in ("weights_init", "means_init", "covariances_init"):
+                settings[name] = None if value is None else np.asarray(value).tolist()
+            elif name == "random_state" and not isinstance(value, Integral):
+                settings[name] = None
+            else:
+                settings[name] = value.item() if isinstance(value, np.generic) else value
+        description = {
+            "gaussip": __version__,
+            "settings": settings,
+            "n_rounds": self.n_rounds_,
+            "converged": self.converged_,
+        }
+        model_file.write(path, arrays, description)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The model in a file written by `save`."""
+        arrays, description = model_file.read(path)
+        settings = description["settings"]
+        if "network" in arrays:
+            settings["network"] = arrays.pop("network")
+        model = cls(**settings)
+        model.history_ = {name: arrays.pop(f"history_{name}") for name in Record._fields}
+        for name, values in arrays.items():
+            setattr(model, name, values)
+        model.n_features_in_ = model.means_.shape[1]
+        model.n_rounds_, model.converged_ = description["n_rounds"], description["converged"]
+        return model

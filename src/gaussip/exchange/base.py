@@ -1,0 +1,27 @@
+"""The one verb between sites.
+
+A message maps channels to vectors; each channel is combined over the neighbours in its own way. There is one
+channel so far: ``"mean"``, the average with the weights w_mq of the site's row of W. Neighbours are always
+taken in the sorted order of their names, one after the other, so that every implementation gives the same
+bits.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+from gaussip.arrays import Array
+
+Message: TypeAlias = dict[str, Array]
+
+
+class Exchange(Protocol):
+    """Gives this round's message to the neighbours and returns theirs, combined channel by channel."""
+
+    def __call__(self, message: Message) -> Message:
+        """Send, receive, combine: arrays (..., size) in, arrays of the same shapes out."""
+        ...
+
+    def bytes_sent(self, message: Message) -> int:
+        """Bytes that sending this message puts on the network: one copy to every neighbour."""
+        ...

@@ -1,0 +1,96 @@
+"""From a user's arrays to a checked problem over sites, and to its starting values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from gaussip import start
+from gaussip.arrays import to_device
+from gaussip.data.split import by_column
+from gaussip.errors import DataError, SettingError
+from gaussip.networks import mixing_weights
+from gaussip.parameters import Theta
+from gaussip.rows import Rows
+from gaussip.validation import check_cells, check_row_weights, check_sites_filled, encode_labels
+
+AnyArray = np.ndarray[Any, Any]
+INITS = ("kmeans", "labels")
+
+
+class Problem(NamedTuple):
+    """Checked input: rows by site, labels as component numbers, and the weights of the network."""
+
+    rows: Rows
+    values: list[AnyArray]  #: (n_m, p) of each site
+    weights: list[AnyArray] | None  #: (n_m,) row weights of each site
+    sites: AnyArray  #: (M,), sorted names
+    classes: AnyArray  #: (C,), component k is class k
+    W: sparse.csr_array
+
+
+def prepare(
+    X: AnyArray,
+    y: Any = None,
+    sites: Any = None,
+    sample_weight: Any = None,
+    *,
+    n_components: int,
+    network: Any = "circle",
+    mixing: str = "row",
+    seed: int = 0,
+    device: str = "cpu",
+    columns: Sequence[str] | None = None,
+) -> Problem:
+    """Check everything a fit is given and lay it out by site.
+
+    Parameters
+    ----------
+    X : (n, p) floats
+    y : (n,) labels or None
+    sites : (n,) names or None for one site
+    columns : (p,) names for errors
+    """
+    n, p = X.shape
+    check_cells(X, columns if columns is not None else [f"column {j}" for j in range(p)])
+    if n < n_components:
+        raise DataError(f"n_components={n_components} is more than the n_samples={n} rows")
+    v = check_row_weights(sample_weight, n)
+    labels, classes = encode_labels(y, n, n_components)
+    codes, names = (np.zeros(n, dtype=int), np.array([0])) if sites is None else by_column(sites)
+    if len(codes) != n:
+        raise DataError(f"sites has {len(codes)} entries for {n} rows")
+    W = mixing_weights(network, names.tolist(), mixing, seed)
+
+    order = np.argsort(codes, kind="stable")
+    cuts = np.cumsum(np.bincount(codes))[:-1]
+
+    def by_site(column: AnyArray) -> list[AnyArray]:
+        return np.split(column[order], cuts)
+
+    values = by_site(X)
+    weights = None if v is None else by_site(v)
+    if weights is not None:
+        check_sites_filled(np.array([w.sum() for w in weights]), names.tolist())
+    rows = Rows.of_sites(
+        [to_device(x, device) for x in values],
+        None if labels is None else by_site(labels),
+        None if weights is None else [to_device(w, device) for w in weights],
+        n_components,
+    )
+    return Problem(rows, values, weights, names, classes, W)
+
+
+def starts(problem: Problem, n_components: int, init_params: str, seeds: Sequence[int]) -> list[Theta]:
+    """Starting values: one per seed from k-means, one from labels."""
+    if init_params not in INITS:
+        raise SettingError(f"init_params={init_params!r} is not one of {', '.join(map(repr, INITS))}")
+    if init_params == "labels":
+        return [start.from_labels(problem.rows, start.spread_of(problem.values))]
+    found = [start.kmeans(problem.values, n_components, seed, problem.weights) for seed in seeds]
+    if problem.rows.labelled is None:
+        return found
+    return [start.match_to_classes(theta, problem.rows) for theta in found]

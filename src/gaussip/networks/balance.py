@@ -1,0 +1,73 @@
+"""How well a network mixes, and how fairly: the measures of the paper's theory."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Measures(NamedTuple):
+    """The measures of one W."""
+
+    se_w: float  #: SE(W), imbalance: 0 when every site counts the same
+    sigma_w: float  #: mixing: the smaller, the faster sites agree
+    spectral_gap: float  #: 1 - |second largest eigenvalue| of W
+    stationary: FloatArray  #: (M,), the share of each site in the limit, sums to one
+
+
+def measures(W: Any) -> Measures:
+    """All measures of the weights W."""
+    return Measures(imbalance(W), sigma(W), spectral_gap(W), stationary_weights(W))
+
+
+def imbalance(W: Any) -> float:
+    """SE(W) = M^(-1/2) ||W'1 - 1||, the paper's measure of balance."""
+    W = _dense(W)
+    return float(np.linalg.norm(W.sum(axis=0) - 1) / np.sqrt(W.shape[0]))
+
+
+def sigma(W: Any) -> float:
+    """sigma_w, with sigma_w^2 = ||W'(I - 11'/M)W||."""
+    W = _dense(W)
+    return float(np.linalg.norm(W - W.mean(axis=0), ord=2))
+
+
+def spectral_gap(W: Any) -> float:
+    """One minus the second largest modulus among W's eigenvalues."""
+    moduli = np.sort(np.abs(np.linalg.eigvals(_dense(W))))
+    return float(1 - moduli[-2]) if moduli.size > 1 else 1.0
+
+
+def stationary_weights(W: Any) -> FloatArray:
+    """The left Perron vector pi: pi W = pi, summing to one. MNEM's target as eta goes to zero."""
+    W = _dense(W)
+    M = W.shape[0]
+    # pi (I - W) = 0 with one equation replaced by sum(pi) = 1
+    system = np.eye(M) - W.T
+    system[-1] = 1.0
+    return np.asarray(np.linalg.solve(system, np.eye(M)[-1]))
+
+
+def degrees(W: Any) -> FloatArray:
+    """How many other sites each site hears."""
+    W = _dense(W)
+    return np.asarray((W > 0).sum(axis=1) - (np.diagonal(W) > 0), dtype=float)
+
+
+def degree_shares(W: Any) -> FloatArray:
+    """M pi as each site can tell from its own degree: d_m / mean d on a two-way row-normalised network, else 1."""
+    W = _dense(W)
+    d = degrees(W)
+    plain = np.where(W > 0, 1 / d[:, None], 0.0) if (np.diagonal(W) == 0).all() else None
+    two_way = bool(((W > 0) == (W > 0).T).all())
+    if plain is None or not two_way or not np.allclose(W, plain, rtol=1e-12, atol=0):
+        return np.ones(W.shape[0])
+    return np.asarray(d / d.mean())
+
+
+def _dense(W: Any) -> FloatArray:
+    return np.asarray(W.toarray() if sparse.issparse(W) else W, dtype=float)

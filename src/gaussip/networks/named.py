@@ -1,0 +1,70 @@
+"""Networks by name: ``"circle"``, ``"circle(2)"``, ``"fixed-degree(3)"``, ..."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+
+from gaussip.errors import NetworkError
+from gaussip.networks import graphs
+
+
+class Named(NamedTuple):
+    """A network that can be asked for by name."""
+
+    build: Callable[..., nx.DiGraph]
+    argument: type[int] | type[float] | None  #: what stands in the brackets, if anything may
+    required: bool  #: whether it must be given
+    random: bool  #: whether the network is drawn at random
+
+
+NETWORKS: dict[str, Named] = {
+    "star": Named(graphs.star, None, False, False),
+    "circle": Named(graphs.circle, int, False, False),
+    "fixed-degree": Named(graphs.fixed_degree, int, True, True),
+    "complete": Named(graphs.complete, None, False, False),
+    "ring": Named(graphs.ring, None, False, False),
+    "chain": Named(graphs.chain, None, False, False),
+    "grid": Named(graphs.grid, None, False, False),
+    "erdos-renyi": Named(graphs.erdos_renyi, float, True, True),
+    "random-regular": Named(graphs.random_regular, int, True, True),
+}
+
+
+def by_name(name: str, n_sites: int, seed: int | np.random.Generator | None = None) -> nx.DiGraph:
+    """The network of that name over 0..n_sites-1.
+
+    >>> sorted(by_name("circle(2)", 4).predecessors(0))
+    [1, 2]
+    """
+    found = re.fullmatch(r"\s*([a-z-]+?)\s*(?:\(\s*([^()]*?)\s*\))?\s*", name)
+    if found is None or found[1] not in NETWORKS:
+        raise NetworkError(f"there is no network {name!r}; there are: {', '.join(usages())}")
+    known, text = NETWORKS[found[1]], found[2]
+    arguments: list[Any] = []
+    if text:
+        try:
+            if known.argument is None:
+                raise ValueError
+            arguments.append(known.argument(text))
+        except ValueError:
+            raise NetworkError(f"network {name!r} is not understood; write {usage(found[1])}") from None
+    elif known.required:
+        raise NetworkError(f"network {name!r} needs a number; write {usage(found[1])}")
+    return known.build(n_sites, *arguments, **({"seed": seed} if known.random else {}))
+
+
+def usage(name: str) -> str:
+    """How a name is written, for instance ``fixed-degree(D)``."""
+    known = NETWORKS[name]
+    letter = {int: "D", float: "P"}.get(known.argument, "") if known.argument else ""
+    return f"{name}({letter})" if known.required else f"{name} or {name}({letter})" if letter else name
+
+
+def usages() -> list[str]:
+    """How every name is written."""
+    return [usage(name) for name in NETWORKS]

@@ -1,0 +1,149 @@
+"""From a network to the weights W with which each site averages what it hears."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from scipy import sparse
+
+from gaussip.errors import NetworkError, SettingError
+from gaussip.networks.named import by_name
+
+MIXINGS = ("row", "metropolis")
+
+
+def mixing_weights(
+    network: Any,
+    sites: Sequence[Any],
+    mixing: str = "row",
+    seed: int | np.random.Generator | None = None,
+) -> sparse.csr_array:
+    """W of a network over the given sites, checked.
+
+    Parameters
+    ----------
+    network : a name (`gaussip.networks.by_name`), a networkx graph, or an (M, M) weight matrix (dense or
+        sparse, used as it is: row m holds the weights site m gives to what it hears)
+    sites : names of the sites in sorted order. A graph's nodes are these names or 0..M-1
+    mixing : ``"row"`` (the paper's: row-normalised adjacency; edge attributes ``weight`` count) or
+        ``"metropolis"`` (two-way networks only; symmetric, so that W averages fairly)
+    seed : for networks drawn at random
+
+    Returns
+    -------
+    (M, M) sparse array with sorted columns
+    """
+    if mixing not in MIXINGS:
+        raise SettingError(f"mixing={mixing!r} is not one of {', '.join(map(repr, MIXINGS))}")
+    if len(sites) == 1:
+        return sparse.csr_array(np.ones((1, 1)))
+    if isinstance(network, str):
+        network = by_name(network, len(sites), seed)
+        W = _of_graph(network, range(len(sites)), mixing)
+    elif isinstance(network, nx.Graph):
+        W = _of_graph(network, _nodes(network, sites), mixing)
+    else:
+        W = _of_matrix(network, sites)
+    _check_reach(W, sites)
+    return W
+
+
+def _nodes(graph: nx.Graph, sites: Sequence[Any]) -> Sequence[Any]:
+    """The graph's node of each site."""
+    names = [site.item() if isinstance(site, np.generic) else site for site in sites]
+    nodes = set(graph.nodes)
+    if nodes == set(names):
+        return names
+    if nodes == set(range(len(sites))):
+        return range(len(sites))
+    missing = [name for name in names if name not in nodes]
+    extra = sorted(map(str, nodes - set(names)))
+    raise NetworkError(
+        f"the network's nodes are not the sites: no node for {_some(missing)}, no site for {_some(extra)}; "
+        f"name the nodes as the sites, or 0..{len(sites) - 1} in sorted order of the sites"
+    )
+
+
+def _of_graph(graph: nx.Graph, nodes: Sequence[Any], mixing: str) -> sparse.csr_array:
+    if any(a == b for a, b in graph.edges):
+        raise NetworkError("the network has an edge from a site to itself; remove it")
+    # networkx counts q -> m as A[q, m]; W's row m is what m hears
+    A = sparse.csr_array(nx.to_scipy_sparse_array(graph, nodelist=list(nodes), format="csr", dtype=float).T)
+    if A.nnz and not (A.data > 0).all():
+        raise NetworkError("the network has an edge whose weight is not positive")
+    if mixing == "metropolis":
+        return metropolis(A)
+    heard = np.asarray(A.sum(axis=1)).ravel()
+    scale = np.divide(1.0, heard, out=np.zeros_like(heard), where=heard > 0)
+    return sparse.csr_array(sparse.diags_array(scale) @ A)
+
+
+def metropolis(adjacency: sparse.csr_array) -> sparse.csr_array:
+    """Metropolis weights: w_mq = 1 / (1 + max(d_m, d_q)), the rest on the site itself.
+
+    Symmetric and doubly stochastic, computed by each site from its own and its neighbours' degrees.
+    """
+    if (adjacency != adjacency.T).nnz:
+        raise NetworkError(
+            "mixing='metropolis' needs a two-way network (whoever hears is heard); "
+            "use mixing='row', or a two-way network such as 'ring'"
+        )
+    if not (adjacency.data == 1).all():
+        raise NetworkError("mixing='metropolis' sets its own weights; remove the weights of the network's edges")
+    degrees = np.diff(adjacency.indptr)
+    pairs = adjacency.tocoo()
+    weights = 1.0 / (1.0 + np.maximum(degrees[pairs.coords[0]], degrees[pairs.coords[1]]))
+    off = sparse.csr_array((weights, pairs.coords), shape=adjacency.shape)
+    W = sparse.csr_array(off + sparse.diags_array(1.0 - np.asarray(off.sum(axis=1)).ravel()))
+    W.sort_indices()
+    return W
+
+
+def _of_matrix(matrix: Any, sites: Sequence[Any]) -> sparse.csr_array:
+    M = len(sites)
+    W = sparse.csr_array(matrix, dtype=float)
+    W.sort_indices()
+    if W.shape != (M, M):
+        raise NetworkError(f"the weight matrix is {W.shape[0]} x {W.shape[1]}, but there are {M} sites")
+    if W.nnz and not (np.isfinite(W.data).all() and (W.data >= 0).all()):
+        raise NetworkError("the weight matrix has entries that are negative or not finite")
+    W.eliminate_zeros()
+    sums = np.asarray(W.sum(axis=1)).ravel()
+    wrong = np.flatnonzero(np.abs(sums - 1) > 1e-8)
+    if wrong.size:
+        m = int(wrong[0])
+        raise NetworkError(
+            f"the weights of site {sites[m]!r} sum to {sums[m]:.6g}, not to one "
+            f"({wrong.size} of {M} rows are wrong); divide each row by its sum"
+        )
+    return W
+
+
+def _check_reach(W: sparse.csr_array, sites: Sequence[Any]) -> None:
+    """Every site must hear somebody, be heard by somebody, and reach every other."""
+    others = W - sparse.diags_array(W.diagonal())
+    others = sparse.csr_array(others)
+    others.eliminate_zeros()
+    hears = np.diff(others.indptr)
+    heard = np.bincount(others.indices, minlength=len(sites))
+    for counts, what in ((hears, "hears nobody"), (heard, "is heard by nobody")):
+        alone = [sites[int(m)] for m in np.flatnonzero(counts == 0)]
+        if alone:
+            raise NetworkError(
+                f"site {_some(alone)} {what}: its rows could not count; give it an edge, or leave the site out"
+            )
+    n_parts, part = sparse.csgraph.connected_components(others, directed=True, connection="strong")
+    if n_parts > 1:
+        together = [sites[int(m)] for m in np.flatnonzero(part == part[0])]
+        raise NetworkError(
+            f"the network falls into {n_parts} parts that do not all reach each other: "
+            f"{_some(together)} form one; add edges between the parts"
+        )
+
+
+def _some(names: Sequence[Any], most: int = 5) -> str:
+    shown = ", ".join(repr(n.item() if isinstance(n, np.generic) else n) for n in names[:most])
+    return (shown or "none") + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,156 @@
+"""The rows of one or many sites, laid out for the hot function.
+
+Each row x becomes the features (1, z, vech(zz')) with z = x minus its site's centre: a Gaussian's
+log-density is linear in them, and so are all the moments. Labelled rows never change their
+responsibilities, so their sums of features are taken once and the hot function passes over the
+unlabelled rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussip.arrays import Array, indices, namespace, to_numpy
+
+BLOCK_BYTES = 2**21  # features of one block: small enough to stay in a core's cache
+HOLD_BYTES = 2**28  # features are kept between rounds up to this size, made anew in each round beyond
+
+
+class SiteRows(NamedTuple):
+    """One site's unlabelled rows."""
+
+    values: Array  # (n, p)
+    weights: Array | None  # (n,)
+    centre: Array  # (p,)
+    held: tuple[Array, ...] | None  # features of each block
+
+    def blocks(self) -> Iterator[tuple[Array, Array | None]]:
+        """Features (1 + p + p(p+1)/2, b) and row weights (b,) of one block of rows after the other."""
+        size = _block_rows(self.values.shape[1])
+        for number, first in enumerate(range(0, self.values.shape[0], size)):
+            part = slice(first, first + size)
+            features = self.held[number] if self.held is not None else self._features(part)
+            yield features, None if self.weights is None else self.weights[part]
+
+    def _features(self, part: slice) -> Array:
+        return features_of(self.values[part, :] - self.centre)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of sites with leading axes ``...`` (none for one site), ready for `gaussip.moments.moments`.
+
+    Attributes
+    ----------
+    shape : the leading axes, for example ``()``, ``(M,)`` or ``(R, M)``
+    centres : (..., p), each site's mean row; sums are taken about it, which keeps large offsets harmless
+    mass : (...), the summed row weights n_m
+    labelled : (..., K, 1 + p + p(p+1)/2) or None, sums of the labelled rows' features by class
+    """
+
+    shape: tuple[int, ...]
+    centres: Array
+    mass: Array
+    labelled: Array | None
+    sites: tuple[SiteRows, ...]
+
+    @classmethod
+    def of_sites(
+        cls,
+        values: Sequence[Array],
+        labels: Sequence[Array] | None = None,
+        weights: Sequence[Array] | None = None,
+        n_components: int | None = None,
+    ) -> Rows:
+        """Rows of a list of sites.
+
+        Parameters
+        ----------
+        values : one (n_m, p) array per site
+        labels : one (n_m,) integer array per site, -1 where unlabelled; needs ``n_components``
+        weights : one (n_m,) array of row weights per site
+        """
+        xp = namespace(values[0])
+        width = 1 + values[0].shape[1] + values[0].shape[1] * (values[0].shape[1] + 1) // 2
+        hold = width * sum(x.shape[0] for x in values) * 8 <= HOLD_BYTES
+        sites, labelled, mass = [], [], []
+        for m, x in enumerate(values):
+            v = None if weights is None else weights[m]
+            centre = xp.mean(x, axis=0)
+            mass.append(xp.asarray(float(x.shape[0]), dtype=x.dtype) if v is None else xp.sum(v))
+            if labels is not None:
+                if n_components is None:
+                    raise TypeError("labelled rows need n_components")
+                y = to_numpy(labels[m])
+                labelled.append(_labelled_sums(x, y, v, centre, n_components))
+                free = indices(np.flatnonzero(y < 0), x)
+                x = xp.take(x, free, axis=0)
+                v = None if v is None else xp.take(v, free, axis=0)
+            site = SiteRows(x, v, centre, None)
+            if hold:
+                site = site._replace(held=tuple(features for features, _ in site.blocks()))
+            sites.append(site)
+        return cls(
+            shape=(len(sites),),
+            centres=xp.stack([site.centre for site in sites]),
+            mass=xp.stack(mass),
+            labelled=xp.stack(labelled) if labelled else None,
+            sites=tuple(sites),
+        )
+
+    @classmethod
+    def stack(cls, parts: Sequence[Rows]) -> Rows:
+        """Rows of equally many sites each, under a new first axis (a study's replicates)."""
+        xp = namespace(parts[0].mass)
+        with_labels = parts[0].labelled is not None
+        return cls(
+            shape=(len(parts), *parts[0].shape),
+            centres=xp.stack([part.centres for part in parts]),
+            mass=xp.stack([part.mass for part in parts]),
+            labelled=xp.stack([part.labelled for part in parts]) if with_labels else None,
+            sites=tuple(site for part in parts for site in part.sites),
+        )
+
+    def one(self, index: int) -> Rows:
+        """The rows of one site alone, without leading axes: what that site's own process holds."""
+        xp = namespace(self.mass)
+        return Rows(
+            shape=(),
+            centres=xp.reshape(self.centres, (-1, self.centres.shape[-1]))[index, :],
+            mass=xp.reshape(self.mass, (-1,))[index],
+            labelled=None
+            if self.labelled is None
+            else xp.reshape(self.labelled, (-1, *self.labelled.shape[-2:]))[index, :, :],
+            sites=(self.sites[index],),
+        )
+
+
+def features_of(z: Array) -> Array:
+    """The features (1, z, vech(zz')) of centred rows: (n, p) to (1 + p + p(p+1)/2, n), a row per feature."""
+    xp = namespace(z)
+    columns = z.T + 0.0  # a copy with each feature contiguous
+    products = [columns[i, :] * columns[i:, :] for i in range(z.shape[1])]
+    return xp.concat([xp.ones_like(columns[:1, :]), columns, *products], axis=0)
+
+
+def _block_rows(n_features: int) -> int:
+    width = 1 + n_features + n_features * (n_features + 1) // 2
+    return max(32, BLOCK_BYTES // (8 * width))
+
+
+def _labelled_sums(x: Array, y: np.ndarray[Any, Any], v: Array | None, centre: Array, n_components: int) -> Array:
+    xp = namespace(x)
+    size = _block_rows(x.shape[1])
+    total: Array = 0.0
+    for first in range(0, max(1, x.shape[0]), size):
+        part = slice(first, first + size)
+        member = xp.asarray(y[None, part] == np.arange(n_components)[:, None], device=x.device)
+        member = xp.astype(member, x.dtype)
+        if v is not None:
+            member = member * v[part]
+        total = total + member @ features_of(x[part, :] - centre).T
+    return total

@@ -1,0 +1,219 @@
+"""All sites in one process: the rounds, what is recorded of them, and when to stop."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussip.algorithms import Algorithm, Site, one_round
+from gaussip.arrays import Array, namespace, to_device, to_numpy
+from gaussip.collapse import collapse_error, healthy_weights
+from gaussip.errors import CollapseError, PooledTargetWarning, SettingError
+from gaussip.exchange import Stacked
+from gaussip.moments import moments
+from gaussip.networks import degree_shares, degrees, stationary_weights
+from gaussip.parameters import Psi, Theta, overall, pack, scale, to_psi, to_theta
+from gaussip.rows import Rows
+
+WEIGHTINGS = ("rows", "equal")
+FloatArray = np.ndarray[Any, Any]
+
+
+class Record(NamedTuple):
+    """What is recorded of each round; arrays over rounds, then over replicates where there are any."""
+
+    round: FloatArray  #: counted from 1
+    log_likelihood: FloatArray  #: mean per unit of row weight, at the thetas the round's moments were taken at
+    change: FloatArray  #: largest move of psi at any site, divided by eta, in the start's standard units
+    disagreement: FloatArray  #: root mean square distance of the sites' psi from their mean, same units
+    bytes: FloatArray  #: bytes sent over the whole network since the first round
+
+
+class Progress(NamedTuple):
+    """One round as a watcher sees it; see `Record`."""
+
+    round: int
+    theta: Theta  #: each site's estimate
+    log_likelihood: FloatArray
+    change: FloatArray
+    disagreement: FloatArray
+
+
+class Run(NamedTuple):
+    """What a simulation ends with."""
+
+    theta: Theta  #: each site's estimate, (..., M, K, ...)
+    history: Record
+    n_rounds: int
+    converged: FloatArray  #: whether the last change was at most tol, per replicate
+    collapse: CollapseError | None  #: the first collapse, where collapses are recorded and not raised
+    collapsed: FloatArray  #: round of the collapse per replicate, 0 where there was none
+
+
+def site_facts(mass: Array, W: Any, weighting: str) -> Site:
+    """What each site knows of itself: its share of the rows, its balance and its degree.
+
+    Parameters
+    ----------
+    mass : (..., M), the sites' row weights
+    W : (M, M) weights
+    weighting : ``"rows"`` (every row counts alike: the target is the pooled estimate) or ``"equal"`` (every
+        site counts alike, whatever its size: the paper's)
+    """
+    if weighting not in WEIGHTINGS:
+        raise SettingError(f"weighting={weighting!r} is not one of {', '.join(map(repr, WEIGHTINGS))}")
+    xp = namespace(mass)
+
+    def per_site(values: FloatArray) -> Array:
+        return xp.broadcast_to(xp.asarray(values, dtype=mass.dtype, device=mass.device), mass.shape)
+
+    ones = xp.ones_like(mass)
+    degree = per_site(degrees(W))
+    if weighting == "equal":
+        return Site(ones, ones, degree)
+    return Site(mass / xp.mean(mass, axis=-1, keepdims=True), per_site(degree_shares(W)), degree)
+
+
+def warn_if_not_pooled(algorithm: Algorithm, W: Any, weighting: str, sites: Sequence[Any]) -> None:
+    """Say so where the network keeps ``weighting="rows"`` from aiming at the pooled estimate."""
+    if weighting != "rows" or not algorithm.pooled_limit:
+        return
+    counted = len(sites) * stationary_weights(W) / degree_shares(W)
+    if np.abs(counted - 1).max() > 1e-6:
+        low, high = int(counted.argmin()), int(counted.argmax())
+        warnings.warn(
+            f"on this network a row does not count the same at every site: {counted[low]:.2f} times at site "
+            f"{sites[low]!r}, {counted[high]:.2f} times at site {sites[high]!r}, so {algorithm.name} does not aim "
+            "at the pooled estimate. Use a circle, a complete network, or a two-way network (ring, grid, "
+            "random-regular, ...), or give a weight matrix whose columns sum to one.",
+            PooledTargetWarning,
+            stacklevel=3,
+        )
+
+
+def simulate(
+    algorithm: Algorithm,
+    start: Theta,
+    rows: Rows,
+    W: Any,
+    *,
+    max_rounds: int,
+    tol: float = 0.0,
+    reg_covar: float = 0.0,
+    weighting: str = "rows",
+    sites: Sequence[Any] | None = None,
+    record_collapse: bool = False,
+    watch: Callable[[Progress], None] | None = None,
+) -> Run:
+    """Run an algorithm over all sites in this process.
+
+    Parameters
+    ----------
+    start : Theta that broadcasts to the leading axes of ``rows``, the same or one for each site
+    rows : Rows with leading axes (M,) or (R, M)
+    W : (M, M) weights, dense or sparse
+    tol : stop when the change is at most this (in every replicate); 0 never does before ``max_rounds``
+    sites : names of the sites, for errors; 0..M-1 by default
+    record_collapse : go on (other replicates) or end quietly where a component collapses, instead of raising
+    watch : called after each round
+    """
+    xp = namespace(rows.mass)
+    names = range(rows.shape[-1]) if sites is None else sites
+    warn_if_not_pooled(algorithm, W, weighting, names)
+    exchange = Stacked(W)
+    measure = partial(moments, rows, reg_covar=reg_covar)
+    start = _broadcast(start, rows.shape)
+    unit = _unit_of(start)
+    state = algorithm.init(start, site_facts(rows.mass, W, weighting))
+    before = _standard_psi(start, unit)
+    total_mass = xp.sum(rows.mass, axis=-1)
+    history: list[tuple[Any, ...]] = []
+    collapse: CollapseError | None = None
+    collapsed = np.zeros(rows.shape[:-1], dtype=int)
+    sent = 0
+    number = 0
+    with np.errstate(all="ignore"):  # a collapsed replicate computes on with NaN
+        for number in range(1, max_rounds + 1):
+            sent += exchange.bytes_sent(algorithm.message(state))
+            state, at, found = one_round(algorithm, state, exchange, measure)
+            if at is None or found is None:
+                continue
+            theta = algorithm.estimate(state)
+            now = _standard_psi(theta, unit)
+            healthy = to_numpy(
+                healthy_weights(at) & xp.isfinite(found.log_likelihood) & xp.all(xp.isfinite(now), axis=-1)
+            )
+            if not healthy.all():
+                fresh = ~healthy.all(axis=-1) & (collapsed == 0)
+                if fresh.any():
+                    error = collapse_error(at, theta, healthy & fresh[..., None] | ~fresh[..., None], names, number)
+                    if not record_collapse:
+                        raise error
+                    collapse = collapse or error
+                    collapsed = np.where(fresh, number, collapsed)
+            change = xp.max(xp.abs(now - before), axis=(-2, -1)) / algorithm.eta
+            apart = now - xp.mean(now, axis=-2, keepdims=True)
+            disagreement = xp.sqrt(xp.mean(xp.sum(apart * apart, axis=-1), axis=-1))
+            likelihood = xp.sum(found.log_likelihood, axis=-1) / total_mass
+            measured = [to_numpy(part) for part in (likelihood, change, disagreement)]
+            history.append((number, *measured, sent))
+            before = now
+            if watch is not None:
+                watch(Progress(number, theta, *measured))
+            if ((measured[1] <= tol) | (collapsed > 0)).all():
+                break
+    record = Record(*map(np.asarray, zip(*history, strict=True))) if history else Record(*[np.empty(0)] * 5)
+    return Run(
+        theta=algorithm.estimate(state),
+        history=record,
+        n_rounds=number,
+        converged=np.asarray(record.change[-1] <= tol) if history else np.zeros(rows.shape[:-1], dtype=bool),
+        collapse=collapse,
+        collapsed=collapsed,
+    )
+
+
+def consensus(theta: Theta, mass: Array) -> Theta:
+    """The sites' mass-weighted average in psi: (..., M) sites to (...)."""
+    xp = namespace(mass)
+    share = mass / xp.sum(mass, axis=-1, keepdims=True)
+    psi = scale(to_psi(theta), share)
+    axis = mass.ndim - 1
+    return to_theta(Psi(*(xp.sum(part, axis=axis) for part in psi)))
+
+
+def distance(theta: Theta, pooled: Theta) -> float:
+    """M^(-1/2) times the norm of the sites' stacked psi minus the pooled psi, for sites (M,)."""
+    apart = pack(to_psi(Theta(*map(to_numpy, theta)))) - pack(to_psi(Theta(*map(to_numpy, pooled))))
+    return float(np.sqrt(np.mean(np.sum(apart**2, axis=-1))))
+
+
+def place(theta: Theta, device: str) -> Theta:
+    """A Theta on the device (NumPy for the CPU)."""
+    return Theta(*(to_device(part, device) for part in theta))
+
+
+def _broadcast(theta: Theta, shape: tuple[int, ...]) -> Theta:
+    xp = namespace(theta.means)
+    K, p = theta.means.shape[-2:]
+    sizes = ((K,), (K, p), (K, p, p))
+    return Theta(*(xp.broadcast_to(part, (*shape, *size)) for part, size in zip(theta, sizes, strict=True)))
+
+
+def _unit_of(start: Theta) -> tuple[Array, Array]:
+    """Centre and spread of the start's mixture: known to all sites, so all measure moves in one unit."""
+    xp = namespace(start.means)
+    mean, covariance = overall(start)
+    return mean[..., None, :], xp.sqrt(xp.linalg.diagonal(covariance))[..., None, :]
+
+
+def _standard_psi(theta: Theta, unit: tuple[Array, Array]) -> Array:
+    """psi, packed, of the mixture in units in which the start's has mean zero and unit variances."""
+    centre, spread = unit
+    means = (theta.means - centre) / spread
+    covariances = theta.covariances / (spread[..., :, None] * spread[..., None, :])
+    return pack(to_psi(Theta(theta.weights, means, covariances)))
