@@ -52,9 +52,9 @@ def parse_method(text: str, eta: float) -> Method:
         chosen = float(step) if step else eta
     except ValueError:
         raise SettingError(f"{text!r}: after '=' stands the step eta, for instance ngd=0.003") from None
-    method = Method(name.removeprefix(SEMI), chosen, name.startswith(SEMI))
-    algorithms.make(method.algorithm, method.eta)  # refuses unknown names and impossible steps
-    return method
+    algorithm = name.removeprefix(SEMI)
+    made = algorithms.make(algorithm, chosen)  # refuses unknown names and impossible steps
+    return Method(algorithm, made.eta, name.startswith(SEMI))
 
 
 class Score(NamedTuple):

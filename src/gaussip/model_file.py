@@ -36,16 +36,18 @@ def write(path: str | os.PathLike[str], arrays: dict[str, Any], description: dic
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
     """The arrays and the description of a model file."""
     try:
+        if not zipfile.is_zipfile(path) and Path(path).exists():
+            raise ModelFileError(f"{path} is not a gaussip model")
         with np.load(path, allow_pickle=False) as stored:
-            if not isinstance(stored, np.lib.npyio.NpzFile) or "description" not in stored:
+            if "description" not in stored:
                 raise ModelFileError(f"{path} is not a gaussip model")
             description = json.loads(str(stored["description"]))
             arrays = {name: stored[name] for name in stored.files if name != "description"}
+    except ModelFileError:
+        raise
     except FileNotFoundError as error:
         raise ModelFileError(f"there is no file {path}") from error
     except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-        if isinstance(error, ModelFileError):
-            raise
         raise ModelFileError(f"{path} is not a gaussip model: {error}") from error
     if description.get("format") != FORMAT:
         raise ModelFileError(

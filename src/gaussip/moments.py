@@ -85,10 +85,11 @@ def _sums_over_rows(rows: Rows, coefficients: Array) -> tuple[Array, Array]:
     """
     xp = namespace(coefficients)
     flat = xp.reshape(coefficients, (-1, *coefficients.shape[-2:]))
+    zero = xp.zeros((), dtype=flat.dtype, device=flat.device)
     sums, log_likelihoods = [], []
     for m, site in enumerate(rows.sites):
         total = xp.zeros_like(flat[m, :, :])
-        log_likelihood = xp.zeros_like(flat[m, 0, 0])
+        log_likelihood = zero
         for features, weights in site.blocks():
             density = flat[m, :, :] @ features
             top = xp.max(density, axis=0)

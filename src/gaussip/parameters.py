@@ -7,6 +7,7 @@ site, ``(site,)`` for a simulation, ``(replicate, site)`` for a study.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -71,6 +72,7 @@ def blend(a: float, left: Parameters, b: float, right: Parameters) -> Parameters
     return type(left)(*(a * x + b * y for x, y in zip(left, right, strict=True)))
 
 
+@cache
 def upper_triangle(n_features: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Row and column numbers of the upper triangle, row by row: the order of vech."""
     return np.triu_indices(n_features)

@@ -166,9 +166,10 @@ def simulate(
                 watch(Progress(number, theta, *measured))
             if ((measured[1] <= tol) | (collapsed > 0)).all():
                 break
+        theta = algorithm.estimate(state)
     record = Record(*map(np.asarray, zip(*history, strict=True))) if history else Record(*[np.empty(0)] * 5)
     return Run(
-        theta=algorithm.estimate(state),
+        theta=theta,
         history=record,
         n_rounds=number,
         converged=np.asarray(record.change[-1] <= tol) if history else np.zeros(rows.shape[:-1], dtype=bool),

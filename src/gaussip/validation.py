@@ -63,7 +63,8 @@ def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[AnyArray | No
     """
     if y is None:
         return None, np.empty(0, dtype=int)
-    values = np.asarray(y)
+    # a list that mixes words and NaN must not turn into words alone
+    values = np.asarray(y, dtype=object if isinstance(y, (list, tuple)) else None)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.shape != (n_rows,):

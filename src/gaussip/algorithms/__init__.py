@@ -3,9 +3,9 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from gaussip.algorithms.base import REGISTRY, Algorithm, Site, make, one_round, register
+from gaussip.algorithms.base import REGISTRY, Algorithm, Site, has_step, make, one_round, register
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
-__all__ = ["REGISTRY", "Algorithm", "Site", "make", "one_round", "register"]
+__all__ = ["REGISTRY", "Algorithm", "Site", "has_step", "make", "one_round", "register"]

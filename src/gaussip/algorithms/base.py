@@ -84,6 +84,10 @@ def make(name: str, eta: float) -> Algorithm:
     if not isinstance(eta, (int, float)) or not 0 < eta <= 1:
         raise SettingError(f"eta={eta!r} must be a number in (0, 1]")
     algorithm = REGISTRY[name]
-    has_step = "eta" in signature(algorithm).parameters
-    made: Algorithm = algorithm(eta=eta) if has_step else algorithm()
+    made: Algorithm = algorithm(eta=eta) if has_step(name) else algorithm()
     return made
+
+
+def has_step(name: str) -> bool:
+    """Whether the algorithm of that name has a step eta."""
+    return "eta" in signature(REGISTRY[name]).parameters

@@ -20,7 +20,9 @@ def run(
     sites: Annotated[str | None, typer.Option(help="Column that names each row's site.")] = None,
     labels: Annotated[str | None, typer.Option(help="Column of labels, empty (or -1) where unknown.")] = None,
     weights: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
-    features: Annotated[str | None, typer.Option(help="Feature columns, with commas; default: all others.")] = None,
+    feature_columns: Annotated[
+        str | None, typer.Option("--features", help="Feature columns, with commas; default: all others.")
+    ] = None,
     algorithm: Annotated[str, typer.Option(help="mnem, nnem, dem, ngd, local or em.")] = "mnem",
     network: Annotated[
         str, typer.Option(help="circle, ring, star, fixed-degree(3), ..., or a .csv with columns sender, hearer.")
@@ -52,8 +54,8 @@ def run(
     joined, named_by_file = read_sites(tables)
     if sites is None and named_by_file is None and algorithm != "em":
         raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
-    chosen = [name.strip() for name in features.split(",")] if features else None
-    columns = pick(joined, features=chosen, sites=sites, labels=labels, weights=weights)
+    named = [name.strip() for name in feature_columns.split(",")] if feature_columns else None
+    columns = pick(joined, features=named, sites=sites, labels=labels, weights=weights)
     of_row = columns.sites if columns.sites is not None else named_by_file
     settings: dict[str, Any] = {"init_params": start}
     if start.endswith(".npz"):
@@ -75,27 +77,21 @@ def run(
     with progress(rounds) as advance:
         mixture._watch = lambda now: advance("fitting", now.round)
         mixture.fit(columns.X, columns.labels, sites=of_row, sample_weight=columns.weights)
-    mixture.feature_names_in_ = _names(columns.features)
     mixture.save(out)
+    features = columns.X.column_names
     last = {name: values[-1].item() for name, values in mixture.history_.items()}
     summary = (
-        f"{len(columns.X)} rows at {len(mixture.sites_)} sites, {len(columns.features)} features: "
+        f"{columns.X.num_rows} rows at {len(mixture.sites_)} sites, {len(features)} features: "
         f"{'converged' if mixture.converged_ else 'not converged'} after {mixture.n_rounds_} rounds, "
         f"log-likelihood {last['log_likelihood']:.6g} per row, disagreement {last['disagreement']:.2g}, "
         f"{last['bytes'] / 1e6:.3g} MB exchanged"
     )
     return Answer(
-        [summary, "", _components(mixture, columns.features), "", f"model written to {out}"],
-        model=str(out), sites=mixture.sites_, classes=mixture.classes_, features=columns.features,
+        [summary, "", _components(mixture, features), "", f"model written to {out}"],
+        model=str(out), sites=mixture.sites_, classes=mixture.classes_, features=features,
         rounds=mixture.n_rounds_, converged=mixture.converged_, **{k: v for k, v in last.items() if k != "round"},
         mixture_weights=mixture.weights_, means=mixture.means_, covariances=mixture.covariances_,
     )  # fmt: skip
-
-
-def _names(features: list[str]) -> Any:
-    import numpy as np
-
-    return np.array(features, dtype=object)
 
 
 def _components(mixture: Any, features: list[str], most: int = 8) -> Any:

@@ -38,8 +38,6 @@ def run(
         raise DataError(f"{out} exists; choose another --out, or give --force to overwrite it")
     features = [str(name) for name in getattr(mixture, "feature_names_in_", [])]
     X = pick(read_table(rows), features=features or None).X
-    if hasattr(mixture, "feature_names_in_"):
-        del mixture.feature_names_in_  # the columns are picked by name already
     probabilities = mixture.predict_proba(X)
     named = len(mixture.classes_) == mixture.n_components
     names = [str(mixture.classes_[k]) if named else f"component {k}" for k in range(mixture.n_components)]
@@ -50,9 +48,11 @@ def run(
         write_table(out, found)
         counts = np.bincount(probabilities.argmax(axis=1), minlength=len(names))
         shares = ", ".join(f"{count} {name}" for count, name in zip(counts, names, strict=True))
-        text = f"{len(X)} rows: {shares}; written to {out}"
+        text = f"{X.num_rows} rows: {shares}; written to {out}"
     else:
         buffer = io.BytesIO()
         pa.csv.write_csv(pa.table(found), buffer)
         text = buffer.getvalue().decode().rstrip()
-    return Answer([text], rows=len(X), out=None if out is None else str(out), **({} if out else {"columns": found}))
+    return Answer(
+        [text], rows=X.num_rows, out=None if out is None else str(out), **({} if out else {"columns": found})
+    )

@@ -33,6 +33,7 @@ def run(
 
     Example: `gaussip simulate --labelled 0.1 --algorithms semi-em,semi-mnem,nnem --rounds 3000`
     """
+    from gaussip.algorithms import has_step
     from gaussip.comparison import parse_method, simulation_study
     from gaussip.data.generate import Setting
 
@@ -48,7 +49,7 @@ def run(
         )  # fmt: skip
     lines = []
     for score in scores:
-        steps = f"{score.method.eta:g}" if score.method.algorithm in ("mnem", "dem", "ngd") else ""
+        steps = f"{score.method.eta:g}" if has_step(score.method.algorithm) else ""
         done = score.collapsed < replicates
         error = f"{score.standard_error:.3f}" if score.standard_error == score.standard_error else ""
         lines.append(

@@ -14,6 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from gaussip.errors import DataError, NetworkError
+from gaussip.validation import check_cells
 
 NULLS = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"]
 AnyArray = np.ndarray[Any, Any]
@@ -22,8 +23,7 @@ AnyArray = np.ndarray[Any, Any]
 class Columns(NamedTuple):
     """What a fit takes from a table."""
 
-    features: list[str]
-    X: AnyArray  #: (n, p)
+    X: pa.Table  #: (n, p), the features by name, complete
     sites: AnyArray | None  #: (n,)
     labels: AnyArray | None  #: (n,), None where missing
     weights: AnyArray | None  #: (n,)
@@ -111,9 +111,10 @@ def pick(
         raise DataError(f"the table has no column {unknown[0]!r}; it has {', '.join(table.column_names)}")
     if not chosen:
         raise DataError("the table has no columns left for features")
+    X = {name: _numbers(table, name) for name in chosen}
+    check_cells(np.column_stack(list(X.values())), chosen)
     return Columns(
-        features=chosen,
-        X=np.column_stack([_numbers(table, name) for name in chosen]),
+        X=pa.table(X),
         sites=None if sites is None else _values(table, sites),
         labels=None if labels is None else _values(table, labels),
         weights=None if weights is None else _numbers(table, weights),

@@ -1,0 +1,258 @@
+"""The command as users run it: a process of its own, its output and its exit code."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from gaussip import NetworkGaussianMixture
+from gaussip.data.generate import Setting, draw
+
+COMMANDS = ["fit", "predict", "network", "simulate", "demo"]
+
+
+def gaussip(*arguments, cwd=None):
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", "from gaussip.cli import main; main()", *map(str, arguments)],
+        capture_output=True, text=True, cwd=cwd, env=environment, timeout=300,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data():
+    return draw(Setting(n_rows=600, n_sites=4, n_features=2, delta=5, labelled=0.3), 1)
+
+
+@pytest.fixture(scope="module")
+def columns(data):
+    words = np.array(["mild", "none", "severe"])[data.classes]
+    return {
+        "hospital": [f"H{m}" for m in data.sites],
+        "age": data.X[:, 0],
+        "dose": data.X[:, 1],
+        "diagnosis": [w if k else None for w, k in zip(words.tolist(), data.labels >= 0, strict=True)],
+    }
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory, columns):
+    path = tmp_path_factory.mktemp("tables") / "patients.csv"
+    pa.csv.write_csv(pa.table(columns), path)
+    return path
+
+
+FIT = ["--sites", "hospital", "--labels", "diagnosis", "--components", "3", "--start", "labels", "--eta", "0.1"]
+
+
+def test_version_and_help():
+    assert re.fullmatch(r"gaussip \d+\.\d+\.\d+\n", gaussip("--version").stdout)
+    overview = gaussip("--help").stdout
+    for name in COMMANDS:
+        assert name in overview
+        told = gaussip(name, "--help")
+        assert told.returncode == 0
+        assert f"Example: gaussip {name}" in told.stdout
+        assert "--json" in told.stdout
+
+
+def test_fit_then_predict(table, tmp_path, data):
+    model, predicted = tmp_path / "model.npz", tmp_path / "predicted.parquet"
+    done = gaussip("fit", table, *FIT, "--out", model)
+    assert done.returncode == 0, done.stderr
+    assert "600 rows at 4 sites, 2 features: converged after" in done.stdout
+    assert re.search(r"mild +0\.\d+", done.stdout)
+    done = gaussip("predict", model, table, "--out", predicted)
+    assert done.returncode == 0, done.stderr
+    found = pa.parquet.read_table(predicted)
+    assert found.column_names[:2] == ["prediction", "probability of mild"]
+    wanted = np.array(["mild", "none", "severe"])[data.classes]
+    assert np.mean(found["prediction"].to_numpy() == wanted) > 0.98
+    on_screen = gaussip("predict", model, table).stdout
+    assert on_screen.startswith('"prediction","probability of mild"')
+    assert on_screen.count("\n") == 601
+
+
+def test_json_is_the_estimator_s_answer(table, tmp_path, data, columns):
+    model = tmp_path / "model.npz"
+    answer = json.loads(gaussip("fit", table, *FIT, "--out", model, "--json").stdout)
+    wanted = NetworkGaussianMixture(3, eta=0.1, init_params="labels", random_state=0).fit(
+        data.X, np.array(columns["diagnosis"], dtype=object), sites=columns["hospital"]
+    )
+    np.testing.assert_allclose(answer["means"], wanted.means_, rtol=1e-12)
+    assert answer["classes"] == ["mild", "none", "severe"]
+    assert answer["rounds"] == wanted.n_rounds_
+    assert answer["warnings"] == []
+    predicted = json.loads(gaussip("predict", model, table, "--json").stdout)
+    assert len(predicted["columns"]["prediction"]) == 600
+
+
+def test_one_table_for_each_site(tmp_path, columns, table):
+    whole = pa.table({name: values for name, values in columns.items() if name != "hospital"})
+    sites = np.array(columns["hospital"])
+    paths = []
+    for site in sorted(set(columns["hospital"])):
+        paths.append(tmp_path / f"{site}.csv")
+        pa.csv.write_csv(whole.filter(sites == site), paths[-1])
+    arguments = [a for a in FIT if a not in ("--sites", "hospital")]
+    joined = json.loads(gaussip("fit", *paths, *arguments, "--out", tmp_path / "a.npz", "--json").stdout)
+    single = json.loads(gaussip("fit", table, *FIT, "--out", tmp_path / "b.npz", "--json").stdout)
+    assert joined["sites"] == single["sites"]
+    np.testing.assert_allclose(joined["means"], single["means"], rtol=1e-10)
+    odd = pa.table({"age": [1.0], "doses": [2.0], "diagnosis": ["mild"]})
+    pa.csv.write_csv(odd, paths[2])
+    refused = gaussip("fit", *paths, *arguments, "--out", tmp_path / "c.npz")
+    assert refused.returncode == 2
+    assert (
+        "columns of site 'H2' differ from those of site 'H0': lacks ['dose'] and has also ['doses']" in refused.stderr
+    )
+
+
+def test_going_on_from_a_model_and_a_network_of_one_s_own(table, tmp_path):
+    model, edges = tmp_path / "model.npz", tmp_path / "edges.csv"
+    edges.write_text("sender,hearer\nH0,H1\nH1,H2\nH2,H3\nH3,H0\nH0,H2\n")
+    first = gaussip("fit", table, *FIT, "--out", model, "--rounds", "5", "--json")
+    assert any("not converged after 5 rounds" in line for line in json.loads(first.stdout)["warnings"])
+    again = [a if a != "labels" else str(model) for a in FIT]
+    second = gaussip("fit", table, *again, "--network", edges, "--out", tmp_path / "b.npz", "--json")
+    answer = json.loads(second.stdout)
+    assert answer["converged"], second.stderr
+    assert any("does not aim at the pooled estimate" in line for line in answer["warnings"])
+    assert NetworkGaussianMixture.load(tmp_path / "b.npz").network.shape == (4, 4)
+
+
+def test_network(tmp_path):
+    answer = json.loads(gaussip("network", "star", "--sites", "10", "--json").stdout)
+    assert answer["se_w"] == pytest.approx(8 / 3)
+    shown = gaussip("network", "fixed-degree(3)", "--sites", "9", "--plot", tmp_path / "n.png")
+    assert "SE(W), imbalance" in shown.stdout
+    assert (tmp_path / "n.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "n.csv").read_text().count("\n") == 1 + 27
+
+
+def test_simulate():
+    arguments = ["--rows", "2000", "--sites", "5", "--labelled", "0.2", "--rounds", "50", "--replicates", "2"]
+    shown = gaussip("simulate", *arguments, "--algorithms", "semi-em,nnem,ngd=0.003")
+    assert shown.returncode == 0, shown.stderr
+    for name in ("semi-EM", "NNEM", "NGD"):
+        assert name in shown.stdout
+    assert "2 of 2" in shown.stdout  # NNEM collapsed, the others went on
+    answer = json.loads(gaussip("simulate", *arguments, "--algorithms", "semi-em,nnem", "--json").stdout)
+    assert [r["method"] for r in answer["results"]] == ["semi-EM", "NNEM"]
+    assert answer["results"][1]["log_mse"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (["--sites", "clinic"], "no column 'clinic'; it has hospital, age, dose, diagnosis"),
+        (["--components", "2"], "3 classes (mild, none, severe) but n_components=2"),
+        (["--labels", "ward"], "no column 'ward'"),
+        (["--features", "age,hospital"], "column 'hospital' holds string, not numbers"),
+        (["--network", "wheel"], "there is no network 'wheel'"),
+        (["--network", "missing.csv"], "there is no file missing.csv"),
+        (["--start", "missing.npz"], "there is no file missing.npz"),
+        (["--eta", "3"], "eta=3.0"),
+        (["--device", "cuda"], "device='cuda'"),
+    ],
+)
+def test_bad_input_exits_with_2_and_writes_nothing(table, tmp_path, change, words):
+    arguments = dict(zip(FIT[::2], FIT[1::2], strict=True)) | dict([change])
+    flat = [part for pair in arguments.items() for part in pair]
+    if change[0] == "--device" and _has_gpu():
+        pytest.skip("this machine has a GPU")
+    done = gaussip("fit", table, *flat, "--out", tmp_path / "model.npz", cwd=tmp_path)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    as_json = json.loads(gaussip("fit", table, *flat, "--out", tmp_path / "m.npz", "--json", cwd=tmp_path).stdout)
+    assert words in as_json["error"]["message"]
+
+
+def _has_gpu():
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "hospital,age,dose,diagnosis\nH0,1,2,mild\nH1,,3,none\nH1,,4,severe\n",
+            "2 missing values (NaN): 2 in 'age'",
+        ),
+        ("hospital,age,dose,diagnosis\n", "has no rows"),
+        ("", "cannot be read"),
+        ("hospital,age,dose,diagnosis\n,1,2,mild\nH1,2,3,none\nH1,2,4,severe\n", "1 rows have no site"),
+        ("hospital,age,dose,diagnosis\nH0,1,2,mild\nH0,2,3,none\nH1,inf,4,severe\n", "1 infinite values"),
+        ("hospital,age,age,diagnosis\nH0,1,2,mild\n", "more than one column named 'age'"),
+    ],
+)
+def test_bad_tables(tmp_path, text, words):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    done = gaussip("fit", path, *FIT, "--out", tmp_path / "model.npz")
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert not (tmp_path / "model.npz").exists()
+
+
+def test_nothing_is_overwritten_unless_asked(table, tmp_path):
+    model = tmp_path / "model.npz"
+    model.write_text("precious")
+    assert gaussip("fit", table, *FIT, "--out", model).returncode == 2
+    assert model.read_text() == "precious"
+    assert gaussip("fit", table, *FIT, "--out", model, "--force").returncode == 0
+    refused = gaussip("fit", table, *FIT, "--out", tmp_path / "nowhere" / "model.npz")
+    assert refused.returncode == 2
+    assert "there is no folder" in refused.stderr
+    assert gaussip("fit", table.with_suffix(".xlsx"), *FIT, "--out", tmp_path / "x.npz").returncode == 2
+    assert gaussip("predict", table, table).returncode == 2
+    assert gaussip("fit", table, "--components", "2", "--out", tmp_path / "y.npz").returncode == 2  # no sites
+    assert gaussip("fit").returncode == 2
+
+
+def test_interrupt_is_clean(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from gaussip.cli import main; main()", "simulate", "--rounds", "100000"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(6)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in told
+    assert "Traceback" not in told
+
+
+def test_a_progress_bar_after_two_seconds():
+    import pty
+
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from gaussip.cli import main; main()", "simulate", "--rounds", "1500",
+         "--algorithms", "mnem"],
+        stdout=subprocess.DEVNULL, stderr=follower, env={**os.environ, "TERM": "xterm"},
+    )  # fmt: skip
+    os.close(follower)
+    seen = b""
+    try:
+        while chunk := os.read(leader, 4096):
+            seen += chunk
+    except OSError:
+        pass  # the terminal closes with the process
+    assert process.wait(timeout=60) == 0
+    assert re.search(rb"MNEM.*/1500", seen)

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+
+from gaussip.comparison import Method, parse_method, simulation_study
+from gaussip.data.generate import Setting
+from gaussip.errors import SettingError
+
+
+def test_methods_are_written_as_people_write_them():
+    assert parse_method("semi-mnem", 0.02) == Method("mnem", 0.02, True)
+    assert parse_method(" NGD=0.003 ", 0.02) == Method("ngd", 0.003, False)
+    assert [parse_method(t, 0.1).name for t in ("semi-em", "local", "dem")] == ["semi-EM", "Local", "DEM"]
+    for wrong in ("mnem=fast", "semi-", "best", "mnem=2"):
+        with pytest.raises(SettingError):
+            parse_method(wrong, 0.01)
+
+
+def test_a_collapse_is_a_result_and_the_others_go_on():
+    methods = [parse_method(text, 0.05) for text in ("em", "nnem", "mnem")]
+    em, nnem, mnem = simulation_study(Setting(n_rows=3000, n_sites=6, delta=4), methods, replicates=2, max_rounds=400)
+    assert nnem.collapsed == 2
+    assert "collapsed at site" in nnem.collapse
+    assert np.isnan(nnem.log_mse)
+    assert em.collapsed == mnem.collapsed == 0
+    assert np.isfinite([em.log_mse, mnem.log_mse, mnem.standard_error]).all()
+
+
+def test_a_replicate_s_numbers_do_not_depend_on_how_many_there_are():
+    setting, methods = Setting(n_rows=600, n_sites=3), [parse_method("mnem", 0.1)]
+    one, three = (simulation_study(setting, methods, replicates=r, max_rounds=20)[0].mse for r in (1, 3))
+    assert one[0] == three[0]
+
+
+def check_the_paper_s_setting(replicates):
+    """Delta=2, heterogeneous, circle D=1, eta=.01, r=.1, 3000 rounds."""
+    methods = [parse_method(text, 0.01) for text in ("semi-em", "semi-mnem", "nnem", "semi-nnem")]
+    em, mnem, *naive = simulation_study(Setting(labelled=0.1), methods, replicates=replicates, max_rounds=3000)
+    assert abs(mnem.log_mse - em.log_mse) < 0.15
+    for score in naive:
+        assert score.collapsed == replicates or score.log_mse > em.log_mse + 1
+    assert abs(em.log_mse - -4.38) < 4 * np.sqrt(2) * 0.03 * np.sqrt(100 / replicates)  # the published reference
+
+
+def test_semi_mnem_reaches_the_pooled_error_and_nnem_does_not():
+    check_the_paper_s_setting(2)
+
+
+@pytest.mark.slow
+def test_semi_mnem_reaches_the_pooled_error_over_ten_replicates():
+    check_the_paper_s_setting(10)

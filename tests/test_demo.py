@@ -1,0 +1,35 @@
+import csv
+
+import numpy as np
+import pytest
+
+from gaussip.demo import run_demo
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    return run_demo(tmp_path_factory.mktemp("out"))
+
+
+def test_the_story_it_tells(demo):
+    lines = {line.method: line for line in demo.lines}
+    assert list(lines) == ["Local", "NNEM", "MNEM", "semi-MNEM", "semi-EM"]
+    pooled, ours = lines["semi-EM"], lines["semi-MNEM"]
+    assert pooled.auc > 0.93
+    assert abs(ours.auc - pooled.auc) < 0.01
+    assert abs(ours.log_likelihood - pooled.log_likelihood) < 0.05
+    assert ours.distance < 0.05
+    assert lines["Local"].log_likelihood < pooled.log_likelihood - 10
+    assert lines["NNEM"].collapse or lines["NNEM"].distance > 10 * ours.distance
+
+
+def test_every_picture_comes_with_its_table(demo):
+    assert [path.name for path in demo.files] == ["network.png", "network.csv", "convergence.png", "convergence.csv"]
+    for picture in demo.files[::2]:
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert picture.stat().st_size > 10_000
+    with open(demo.files[1], encoding="utf-8") as file:
+        assert [row["sender"] for row in csv.DictReader(file)] == [f"site {m}" for m in (2, 3, 4, 5, 6, 7, 8, 1)]
+    with open(demo.files[3], encoding="utf-8") as file:
+        curve = [float(row["value"]) for row in csv.DictReader(file) if row["method"] == "semi-MNEM"]
+    assert np.isclose(curve[-1], next(line.distance for line in demo.lines if line.method == "semi-MNEM"))

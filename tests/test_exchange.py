@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from gaussip.exchange import Stacked
+from gaussip.networks import mixing_weights
+
+
+@pytest.mark.parametrize("name", ["circle", "star", "complete", "fixed-degree(3)", "grid"])
+@pytest.mark.parametrize("leading", [(), (4,), (2, 3)])
+def test_it_is_the_matrix_product(name, leading):
+    W = mixing_weights(name, range(10), seed=0)
+    values = np.random.default_rng(0).standard_normal((*leading, 10, 7))
+    for weights in (W, W.toarray(), sparse.coo_array(W)):
+        np.testing.assert_allclose(Stacked(weights)({"mean": values})["mean"], W.toarray() @ values, rtol=1e-13)
+
+
+def test_sums_run_over_the_neighbours_in_sorted_order():
+    """What a site would add up from its neighbours' messages, one after the other, to the last bit."""
+    rng = np.random.default_rng(1)
+    W = mixing_weights("erdos-renyi(0.5)", range(12), "metropolis", seed=3)
+    values = rng.standard_normal((12, 50)) * 10.0 ** rng.integers(-8, 8, (12, 50))
+    heard = Stacked(W)({"mean": values})["mean"]
+    for m in range(12):
+        total = np.zeros(50)
+        for q in range(12):
+            if W[m, q] > 0:
+                total = total + W[m, q] * values[q]
+        np.testing.assert_array_equal(heard[m], total)
+
+
+def test_bytes_count_one_copy_to_every_neighbour_and_none_to_oneself():
+    message = {"mean": np.zeros((3, 6, 84))}  # three replicates: the count is per replicate
+    assert Stacked(mixing_weights("circle", range(6))).bytes_sent(message) == 6 * 84 * 8
+    assert Stacked(mixing_weights("star", range(6))).bytes_sent(message) == 2 * 5 * 84 * 8
+    assert Stacked(mixing_weights("ring", range(6), "metropolis")).bytes_sent(message) == 12 * 84 * 8
+    assert Stacked(mixing_weights("ring", range(6))).bytes_sent({}) == 0
+    assert (
+        Stacked(mixing_weights("circle", range(6))).bytes_sent({"mean": np.zeros((6, 84), np.float32)}) == 6 * 84 * 4
+    )
