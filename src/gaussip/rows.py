@@ -81,7 +81,8 @@ class Rows:
         for m, x in enumerate(values):
             v = None if weights is None else weights[m]
             centre = xp.mean(x, axis=0)
-            mass.append(xp.asarray(float(x.shape[0]), dtype=x.dtype) if v is None else xp.sum(v))
+            count = xp.asarray(float(x.shape[0]), dtype=x.dtype, device=x.device)
+            mass.append(count if v is None else xp.sum(v))
             if labels is not None:
                 if n_components is None:
                     raise TypeError("labelled rows need n_components")

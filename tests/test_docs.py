@@ -1,0 +1,74 @@
+"""The documentation is run as a reader would run it."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page, kind):
+    return re.findall(rf"^```{kind}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def test_the_readme_s_ten_lines(capsys):
+    (example,) = blocks(ROOT / "README.md", "python")
+    assert len([line for line in example.splitlines() if line.strip()]) <= 10
+    exec(example, {})
+    printed = capsys.readouterr().out
+    assert "[[-3" in printed
+    assert "[1]" in printed
+
+
+def test_the_tutorial(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "tutorial-first-fit.md"
+    make_table, load, predict = blocks(page, "python")
+    exec(make_table, {})
+    (command,) = re.findall(r"^\$ gaussip (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    done = subprocess.run(
+        [sys.executable, "-c", "from gaussip.cli import main; main()", *shlex.split(command)],
+        capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert ": converged after" in done.stdout
+    assert "warning" not in done.stderr
+    scope = {}
+    exec(load, scope)
+    exec(predict, scope)
+    mixture = scope["mixture"]
+    assert mixture.classes_.tolist() == ["healthy", "ill"]
+    assert abs(mixture.site_weights_ - 0.5).max() < 0.05
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere_and_options_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)\)|src=\"([^\"]+)\"", text):
+        path = next(filter(None, target))
+        assert "://" in path or (page.parent / path).exists(), path
+    for command, rest in re.findall(r"gaussip (fit|predict|network|simulate|demo)\b([^`\n]*)", text):
+        source = (ROOT / "src" / "gaussip" / "cli" / f"{command}.py").read_text(encoding="utf-8")
+        for option in re.findall(r"--([a-z-]+)", rest):
+            known = f'"--{option}"' in source or f"{option.replace('-', '_')}: Annotated" in source
+            assert known or option in ("json", "help"), f"{command} --{option}"
+
+
+def test_doctests():
+    import doctest
+
+    import gaussip.data.split
+    import gaussip.estimator
+    import gaussip.networks.named
+
+    for module in (gaussip.estimator, gaussip.networks.named, gaussip.data.split):
+        found = doctest.testmod(module)
+        assert found.attempted > 0
+        assert found.failed == 0
