@@ -344,12 +344,20 @@ def test_rows_weighting_warns_through_the_estimator(data):
 
 def test_a_replicate_s_collapse_leaves_the_others_alone(data):
     rows = Rows.of_sites(data.by_site(data.X))
-    bad = data.truth._replace(means=data.truth.means + np.array([[1e6], [0], [0]]))
+    bad = data.truth._replace(covariances=data.truth.covariances * np.array([-0.1, 1, 1])[:, None, None])
     start = Theta(*(np.stack(parts)[:, None] for parts in zip(data.truth, bad, strict=True)))
     W = mixing_weights("circle", range(6))
-    both = simulate(make("mnem", 1.0), start, Rows.stack([rows, rows]), W, max_rounds=1, record_collapse=True)
-    alone = simulate(make("mnem", 1.0), data.truth, rows, W, max_rounds=1, record_collapse=True)
+    both = simulate(make("mnem", 0.1), start, Rows.stack([rows, rows]), W, max_rounds=5, record_collapse=True)
+    alone = simulate(make("mnem", 0.1), data.truth, rows, W, max_rounds=5)
     assert both.collapsed[0] == 0
     assert both.collapsed[1] == 1
     assert "component 0" in str(both.collapse)
     np.testing.assert_array_equal(both.theta.means[0], alone.theta.means)
+
+
+def test_the_last_estimate_is_checked_too(data):
+    narrow = np.stack([np.eye(3) * 0.05] * 3)  # far too narrow: one gradient step overshoots
+    start = data.truth._replace(covariances=narrow)
+    rows = Rows.of_sites(data.by_site(data.X))
+    with pytest.raises(CollapseError, match="in round 1: .*not positive definite"):
+        simulate(make("ngd", 1.0), start, rows, mixing_weights("circle", range(6)), max_rounds=1)

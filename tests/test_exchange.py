@@ -29,12 +29,14 @@ def test_sums_run_over_the_neighbours_in_sorted_order():
         np.testing.assert_array_equal(heard[m], total)
 
 
-def test_bytes_count_one_copy_to_every_neighbour_and_none_to_oneself():
-    message = {"mean": np.zeros((3, 6, 84))}  # three replicates: the count is per replicate
-    assert Stacked(mixing_weights("circle", range(6))).bytes_sent(message) == 6 * 84 * 8
-    assert Stacked(mixing_weights("star", range(6))).bytes_sent(message) == 2 * 5 * 84 * 8
-    assert Stacked(mixing_weights("ring", range(6), "metropolis")).bytes_sent(message) == 12 * 84 * 8
-    assert Stacked(mixing_weights("ring", range(6))).bytes_sent({}) == 0
-    assert (
-        Stacked(mixing_weights("circle", range(6))).bytes_sent({"mean": np.zeros((6, 84), np.float32)}) == 6 * 84 * 4
-    )
+@pytest.mark.parametrize(
+    ("name", "mixing", "messages"), [("circle", "row", 6), ("star", "row", 10), ("ring", "metropolis", 12)]
+)
+def test_bytes_count_one_copy_to_every_neighbour_and_none_to_oneself(name, mixing, messages):
+    exchange = Stacked(mixing_weights(name, range(6), mixing))
+    exchange({"mean": np.zeros((3, 6, 84))})  # three replicates: the count is for each
+    assert exchange.bytes_sent == messages * 84 * 8
+    exchange({"mean": np.zeros((6, 84), np.float32)})
+    assert exchange.bytes_sent == messages * 84 * 12
+    exchange({})
+    assert exchange.bytes_sent == messages * 84 * 12

@@ -15,10 +15,11 @@ import numpy as np
 from gaussip import algorithms
 from gaussip.data.generate import Dataset, Setting, draw, paper_start
 from gaussip.errors import PooledTargetWarning, SettingError
+from gaussip.history import Progress
 from gaussip.networks import mixing_weights
 from gaussip.parameters import Theta, pack
 from gaussip.rows import Rows
-from gaussip.simulation import Progress, Run, simulate
+from gaussip.simulation import Run, simulate
 
 FloatArray = np.ndarray[Any, Any]
 SEMI = "semi-"

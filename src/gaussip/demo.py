@@ -13,10 +13,11 @@ from gaussip.comparison import Method
 from gaussip.data import split
 from gaussip.density import responsibilities
 from gaussip.fitting import Problem, prepare
+from gaussip.history import Progress
 from gaussip.parameters import Theta, align
 from gaussip.plots.convergence import draw_convergence
 from gaussip.plots.network import draw_network
-from gaussip.simulation import Progress, Run, distance
+from gaussip.simulation import Run, distance
 
 FloatArray = np.ndarray[Any, Any]
 N_SITES = 8

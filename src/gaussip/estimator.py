@@ -23,9 +23,10 @@ from gaussip.data.generate import sample
 from gaussip.density import responsibilities
 from gaussip.errors import SettingError
 from gaussip.fitting import prepare, starts
+from gaussip.history import History, Progress
 from gaussip.networks import mixing_weights
 from gaussip.parameters import Theta, n_parameters
-from gaussip.simulation import Progress, Record, Run, consensus, place, simulate
+from gaussip.simulation import Run, consensus, place, simulate
 from gaussip.telling import telling
 from gaussip.validation import check_cells
 
@@ -310,7 +311,7 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         if "network" in arrays:
             settings["network"] = arrays.pop("network")
         model = cls(**settings)
-        model.history_ = {name: arrays.pop(f"history_{name}") for name in Record._fields}
+        model.history_ = {name: arrays.pop(f"history_{name}") for name in History._fields}
         for name, values in arrays.items():
             setattr(model, name, values)
         model.n_features_in_ = model.means_.shape[1]

@@ -1,4 +1,4 @@
-"""All sites in one process: the rounds, what is recorded of them, and when to stop."""
+"""All sites in one process: the rounds, and when to stop."""
 
 from __future__ import annotations
 
@@ -11,43 +11,24 @@ import numpy as np
 
 from gaussip.algorithms import Algorithm, Site, one_round
 from gaussip.arrays import Array, namespace, to_device, to_numpy
-from gaussip.collapse import collapse_error, healthy_weights
+from gaussip.collapse import Collapses, positive_definite
 from gaussip.errors import CollapseError, PooledTargetWarning, SettingError
 from gaussip.exchange import Stacked
+from gaussip.history import History, Progress, Recorder
 from gaussip.moments import moments
 from gaussip.networks import degree_shares, degrees, stationary_weights
-from gaussip.parameters import Psi, Theta, overall, pack, scale, to_psi, to_theta
+from gaussip.parameters import Psi, Theta, pack, scale, to_psi, to_theta
 from gaussip.rows import Rows
 
 WEIGHTINGS = ("rows", "equal")
 FloatArray = np.ndarray[Any, Any]
 
 
-class Record(NamedTuple):
-    """What is recorded of each round; arrays over rounds, then over replicates where there are any."""
-
-    round: FloatArray  #: counted from 1
-    log_likelihood: FloatArray  #: mean per unit of row weight, at the thetas the round's moments were taken at
-    change: FloatArray  #: largest move of psi at any site, divided by eta, in the start's standard units
-    disagreement: FloatArray  #: root mean square distance of the sites' psi from their mean, same units
-    bytes: FloatArray  #: bytes sent over the whole network since the first round
-
-
-class Progress(NamedTuple):
-    """One round as a watcher sees it; see `Record`."""
-
-    round: int
-    theta: Theta  #: each site's estimate
-    log_likelihood: FloatArray
-    change: FloatArray
-    disagreement: FloatArray
-
-
 class Run(NamedTuple):
     """What a simulation ends with."""
 
     theta: Theta  #: each site's estimate, (..., M, K, ...)
-    history: Record
+    history: History
     n_rounds: int
     converged: FloatArray  #: whether the last change was at most tol, per replicate
     collapse: CollapseError | None  #: the first collapse, where collapses are recorded and not raised
@@ -116,66 +97,38 @@ def simulate(
     start : Theta that broadcasts to the leading axes of ``rows``, the same or one for each site
     rows : Rows with leading axes (M,) or (R, M)
     W : (M, M) weights, dense or sparse
-    tol : stop when the change is at most this (in every replicate); 0 never does before ``max_rounds``
+    tol : stop when the change is at most this (in every replicate); 0 stops early only when nothing moves
     sites : names of the sites, for errors; 0..M-1 by default
     record_collapse : go on (other replicates) or end quietly where a component collapses, instead of raising
     watch : called after each round
     """
-    xp = namespace(rows.mass)
     names = range(rows.shape[-1]) if sites is None else sites
     warn_if_not_pooled(algorithm, W, weighting, names)
+    start = _broadcast(start, rows.shape)
     exchange = Stacked(W)
     measure = partial(moments, rows, reg_covar=reg_covar)
-    start = _broadcast(start, rows.shape)
-    unit = _unit_of(start)
+    collapses = Collapses(rows.shape, names, record_collapse)
+    recorder = Recorder(start, rows.mass, algorithm.eta)
     state = algorithm.init(start, site_facts(rows.mass, W, weighting))
-    before = _standard_psi(start, unit)
-    total_mass = xp.sum(rows.mass, axis=-1)
-    history: list[tuple[Any, ...]] = []
-    collapse: CollapseError | None = None
-    collapsed = np.zeros(rows.shape[:-1], dtype=int)
-    sent = 0
+    converged = np.zeros(rows.shape[:-1], dtype=bool)
     number = 0
     with np.errstate(all="ignore"):  # a collapsed replicate computes on with NaN
         for number in range(1, max_rounds + 1):
-            sent += exchange.bytes_sent(algorithm.message(state))
             state, at, found = one_round(algorithm, state, exchange, measure)
             if at is None or found is None:
                 continue
             theta = algorithm.estimate(state)
-            now = _standard_psi(theta, unit)
-            healthy = to_numpy(
-                healthy_weights(at) & xp.isfinite(found.log_likelihood) & xp.all(xp.isfinite(now), axis=-1)
-            )
-            if not healthy.all():
-                fresh = ~healthy.all(axis=-1) & (collapsed == 0)
-                if fresh.any():
-                    error = collapse_error(at, theta, healthy & fresh[..., None] | ~fresh[..., None], names, number)
-                    if not record_collapse:
-                        raise error
-                    collapse = collapse or error
-                    collapsed = np.where(fresh, number, collapsed)
-            change = xp.max(xp.abs(now - before), axis=(-2, -1)) / algorithm.eta
-            apart = now - xp.mean(now, axis=-2, keepdims=True)
-            disagreement = xp.sqrt(xp.mean(xp.sum(apart * apart, axis=-1), axis=-1))
-            likelihood = xp.sum(found.log_likelihood, axis=-1) / total_mass
-            measured = [to_numpy(part) for part in (likelihood, change, disagreement)]
-            history.append((number, *measured, sent))
-            before = now
+            collapses.check(number, at, namespace(rows.mass).isfinite(found.log_likelihood))
+            collapses.check(number, theta)
+            now = recorder.record(number, theta, found, exchange.bytes_sent)
             if watch is not None:
-                watch(Progress(number, theta, *measured))
-            if ((measured[1] <= tol) | (collapsed > 0)).all():
+                watch(now)
+            converged = now.change <= tol
+            if (converged | (collapses.rounds > 0)).all():
                 break
         theta = algorithm.estimate(state)
-    record = Record(*map(np.asarray, zip(*history, strict=True))) if history else Record(*[np.empty(0)] * 5)
-    return Run(
-        theta=theta,
-        history=record,
-        n_rounds=number,
-        converged=np.asarray(record.change[-1] <= tol) if history else np.zeros(rows.shape[:-1], dtype=bool),
-        collapse=collapse,
-        collapsed=collapsed,
-    )
+        collapses.check(number, theta, positive_definite(theta))
+    return Run(theta, recorder.history(), number, np.asarray(converged), collapses.first, collapses.rounds)
 
 
 def consensus(theta: Theta, mass: Array) -> Theta:
@@ -203,18 +156,3 @@ def _broadcast(theta: Theta, shape: tuple[int, ...]) -> Theta:
     K, p = theta.means.shape[-2:]
     sizes = ((K,), (K, p), (K, p, p))
     return Theta(*(xp.broadcast_to(part, (*shape, *size)) for part, size in zip(theta, sizes, strict=True)))
-
-
-def _unit_of(start: Theta) -> tuple[Array, Array]:
-    """Centre and spread of the start's mixture: known to all sites, so all measure moves in one unit."""
-    xp = namespace(start.means)
-    mean, covariance = overall(start)
-    return mean[..., None, :], xp.sqrt(xp.linalg.diagonal(covariance))[..., None, :]
-
-
-def _standard_psi(theta: Theta, unit: tuple[Array, Array]) -> Array:
-    """psi, packed, of the mixture in units in which the start's has mean zero and unit variances."""
-    centre, spread = unit
-    means = (theta.means - centre) / spread
-    covariances = theta.covariances / (spread[..., :, None] * spread[..., None, :])
-    return pack(to_psi(Theta(theta.weights, means, covariances)))

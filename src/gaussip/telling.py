@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gaussip.simulation import Progress
+from gaussip.history import Progress
 
 logger = logging.getLogger("gaussip")
 

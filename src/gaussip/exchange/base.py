@@ -18,10 +18,8 @@ Message: TypeAlias = dict[str, Array]
 class Exchange(Protocol):
     """Gives this round's message to the neighbours and returns theirs, combined channel by channel."""
 
+    bytes_sent: int  #: so far: every message counts once for each neighbour it goes to
+
     def __call__(self, message: Message) -> Message:
         """Send, receive, combine: arrays (..., size) in, arrays of the same shapes out."""
-        ...
-
-    def bytes_sent(self, message: Message) -> int:
-        """Bytes that sending this message puts on the network: one copy to every neighbour."""
         ...

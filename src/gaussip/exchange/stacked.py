@@ -35,16 +35,14 @@ class Stacked:
             row = slice(W.indptr[m], W.indptr[m + 1])
             self._heard[: degrees[m], m] = W.indices[row]
             self._weight[: degrees[m], m] = W.data[row]
+        self.bytes_sent = 0  # by all sites together, for each leading index before the site axis
         self._messages = int(W.nnz - np.count_nonzero(W.diagonal()))
 
     def __call__(self, message: Message) -> Message:
         """The neighbourhood average of each channel."""
-        return {channel: self._mean(values) for channel, values in message.items()}
-
-    def bytes_sent(self, message: Message) -> int:
-        """Bytes all sites together put on the network, per leading index before the site axis."""
         size = sum(v.shape[-1] * namespace(v).finfo(v.dtype).bits // 8 for v in message.values())
-        return int(size) * self._messages
+        self.bytes_sent += int(size) * self._messages
+        return {channel: self._mean(values) for channel, values in message.items()}
 
     def _mean(self, values: Array) -> Array:
         xp = namespace(values)
