@@ -3,14 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test test-slow lint bench clean
+.PHONY: help setup demo test lint bench clean
 help:
-	@echo "make demo       fit breast-cancer data over 8 sites, pictures in out/"
-	@echo "make test       the test suite"
-	@echo "make test-slow  the full-length studies of the test suite (minutes)"
-	@echo "make lint       ruff and strict mypy"
-	@echo "make bench      the hot function against scikit-learn, one table"
-	@echo "make setup      only the environment, in .venv"
+	@echo "make demo   fit breast-cancer data over 8 sites, pictures in out/"
+	@echo "make test   the test suite"
+	@echo "make lint   ruff and strict mypy"
+	@echo "make bench  the hot function against scikit-learn, one table"
+	@echo "make setup  only the environment, in .venv"
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -25,10 +24,7 @@ demo: $(READY)
 	$(BIN)/gaussip demo --out out
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
-
-test-slow: $(READY)
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2
 
 lint: $(READY)
 	$(BIN)/ruff check .

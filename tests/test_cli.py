@@ -69,7 +69,7 @@ def test_fit_then_predict(table, tmp_path, data):
     model, predicted = tmp_path / "model.npz", tmp_path / "predicted.parquet"
     done = gaussip("fit", table, *FIT, "--out", model)
     assert done.returncode == 0, done.stderr
-    assert "600 rows at 4 sites, 2 features: converged after" in done.stdout
+    assert "600 rows at 4 sites, 2 features, 180 labelled: converged after" in done.stdout
     assert re.search(r"mild +0\.\d+", done.stdout)
     done = gaussip("predict", model, table, "--out", predicted)
     assert done.returncode == 0, done.stderr
@@ -127,7 +127,7 @@ def test_going_on_from_a_model_and_a_network_of_one_s_own(table, tmp_path):
     answer = json.loads(second.stdout)
     assert answer["converged"], second.stderr
     assert any("does not aim at the pooled estimate" in line for line in answer["warnings"])
-    assert NetworkGaussianMixture.load(tmp_path / "b.npz").network.shape == (4, 4)
+    assert sorted(NetworkGaussianMixture.load(tmp_path / "b.npz").network) == ["H0", "H1", "H2", "H3"]
 
 
 def test_network(tmp_path):
@@ -155,9 +155,12 @@ def test_simulate():
     ("change", "words"),
     [
         (["--sites", "clinic"], "no column 'clinic'; it has hospital, age, dose, diagnosis"),
-        (["--components", "2"], "3 classes (mild, none, severe) but n_components=2"),
+        (["--components", "2"], "the column of --labels has 3 classes (mild, none, severe) but --components=2"),
         (["--labels", "ward"], "no column 'ward'"),
-        (["--features", "age,hospital"], "column 'hospital' holds string, not numbers"),
+        (
+            ["--features", "age,hospital"],
+            "column 'hospital' holds 'H0' in row 1 (counted from 1), which is not a number",
+        ),
         (["--network", "wheel"], "there is no network 'wheel'"),
         (["--network", "missing.csv"], "there is no file missing.csv"),
         (["--start", "missing.npz"], "there is no file missing.npz"),
@@ -199,11 +202,17 @@ def _has_gpu():
         ("hospital,age,dose,diagnosis\n,1,2,mild\nH1,2,3,none\nH1,2,4,severe\n", "1 rows have no site"),
         ("hospital,age,dose,diagnosis\nH0,1,2,mild\nH0,2,3,none\nH1,inf,4,severe\n", "1 infinite values"),
         ("hospital,age,age,diagnosis\nH0,1,2,mild\n", "more than one column named 'age'"),
+        ("hospital;age;dose;diagnosis\nH0;1;2;mild\n", "separate columns by commas"),
+        ("hospital,age,dose,diagnosis\nZ\xfcrich,1,2,mild\n", "UTF-8"),
+        ("hospital,age,d\xf6se,diagnosis\nH0,1,2,mild\n", "UTF-8"),
+        ("hospital,age,dose,diagnosis\nH0,1,2,\nH1,3,4,\n", "column 'diagnosis' holds no labels"),
+        ("hospital,age,dose,diagnosis\nH0,1,2,mild\nH1,3,oops,none\n", "column 'dose' holds 'oops' in row 2"),
+        ("hospital,age,dose,diagnosis\nH0,1,2,mild\nH1,3,1e200,none\n", "1 values beyond 1e+100: 1 in 'dose'"),
     ],
 )
 def test_bad_tables(tmp_path, text, words):
     path = tmp_path / "bad.csv"
-    path.write_text(text)
+    path.write_text(text, encoding="latin-1")
     done = gaussip("fit", path, *FIT, "--out", tmp_path / "model.npz")
     assert done.returncode == 2
     assert words in done.stderr
@@ -223,6 +232,59 @@ def test_nothing_is_overwritten_unless_asked(table, tmp_path):
     assert gaussip("predict", table, table).returncode == 2
     assert gaussip("fit", table, "--components", "2", "--out", tmp_path / "y.npz").returncode == 2  # no sites
     assert gaussip("fit").returncode == 2
+
+
+def test_names_are_kept_as_written(tmp_path):
+    path = tmp_path / "codes.csv"
+    rng = np.random.default_rng(0)
+    lines = [f"{code},{rng.normal(k % 2 * 6):.4f}" for k, code in enumerate(["01", "1", "001"] * 40)]
+    path.write_text("\n".join(["ward,x", *lines]))
+    edges = tmp_path / "edges.csv"
+    edges.write_text("sender,hearer\n01,1\n1,001\n001,01\n")
+    arguments = ["--sites", "ward", "-k", "2", "--network", edges, "--eta", "0.1", "--out", tmp_path / "m.npz"]
+    answer = json.loads(gaussip("fit", path, *arguments, "--json").stdout)
+    assert answer["sites"] == ["001", "01", "1"]
+
+
+def test_classes_and_components_are_named_apart(tmp_path, data):
+    """Only class 1 is ever labelled: its rows must not come back under another number."""
+    path = tmp_path / "one.csv"
+    labels = np.where(data.labels == 2, "1", "-1")
+    pa.csv.write_csv(pa.table({"s": data.sites, "x": data.X[:, 0], "y": data.X[:, 1], "l": labels}), path)
+    model = tmp_path / "m.npz"
+    fit = ["--sites", "s", "--labels", "l", "-k", "3", "--eta", "0.1", "--out", model]
+    assert re.search(r"^1 .*\ncomponent 1 .*\ncomponent 2 ", gaussip("fit", path, *fit).stdout, re.MULTILINE)
+    predicted = json.loads(gaussip("predict", model, path, "--json").stdout)["columns"]
+    assert np.mean(np.array(predicted["prediction"])[data.classes == 2] == "1") > 0.98
+    assert set(predicted["prediction"]) == {"1", "component 1", "component 2"}
+
+
+def test_drawings_overwrite_nothing(tmp_path):
+    precious = tmp_path / "patients.csv"
+    precious.write_text("precious")
+    refused = gaussip("network", "ring", "--sites", "5", "--plot", tmp_path / "patients.png")
+    assert refused.returncode == 2
+    assert "patients.csv exists" in refused.stderr
+    assert precious.read_text() == "precious"
+    assert not (tmp_path / "patients.png").exists()
+    for wrong, words in (("n.xyz", "pictures are .png"), ("nowhere/n.png", "there is no folder")):
+        refused = gaussip("network", "ring", "--sites", "5", "--plot", tmp_path / wrong)
+        assert refused.returncode == 2
+        assert words in refused.stderr
+    assert gaussip("demo", "--out", precious).returncode == 2
+    fifo = tmp_path / "pipe.npz"
+    os.mkfifo(fifo)
+    refused = gaussip("fit", precious, "-k", "2", "--out", fifo, "--force")
+    assert "not an ordinary file" in refused.stderr
+
+
+def test_a_network_of_one_s_own_is_measured(tmp_path):
+    edges = tmp_path / "edges.csv"
+    edges.write_text("sender,hearer,weight\nBern,Chur,3\nChur,Bern,1\nBasel,Chur,1\nChur,Basel,1\n")
+    answer = json.loads(gaussip("network", edges, "--json").stdout)
+    assert answer["sites"] == ["Basel", "Bern", "Chur"]
+    np.testing.assert_allclose(answer["stationary"], [0.125, 0.375, 0.5])
+    assert gaussip("network", "ring").returncode == 2
 
 
 def test_interrupt_is_clean(tmp_path):

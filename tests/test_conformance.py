@@ -191,7 +191,7 @@ def test_one_round_may_end_without_a_pass_over_the_rows(rows, start):
         mixed: int
 
     class Twice:
-        name, eta, pooled_limit = "twice", ETA, True
+        name, eta, network_sets_target = "twice", ETA, True
         inner = MNEM(ETA)
 
         def init(self, start, site):

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +33,9 @@ def test_drawing_is_a_function_of_setting_and_seed():
     np.testing.assert_array_equal(one.X, again.X)
     np.testing.assert_array_equal(one.sites, again.sites)
     assert not np.array_equal(one.X, other.X)
+    sequence = np.random.SeedSequence(1)
+    np.testing.assert_array_equal(draw(Setting(n_rows=200), sequence).X, draw(Setting(n_rows=200), sequence).X)
+    np.testing.assert_array_equal(draw(Setting(n_rows=200, n_sites=4), np.int64(1)).X, one.X)
     labelled = draw(Setting(n_rows=200, n_sites=4, labelled=0.5, spread="homogeneous"), 1)
     np.testing.assert_array_equal(one.X, labelled.X)  # the same rows, dealt and labelled otherwise
 
@@ -93,8 +97,14 @@ def test_sites_by_column():
         split.by_column(np.array(["a", None], dtype=object))
     with pytest.raises(DataError, match="1 rows have no site"):
         split.by_column([1.0, np.nan])
-    with pytest.raises(DataError, match="mix int and str"):
+    with pytest.raises(DataError, match="mixes numbers and words"):
         split.by_column(np.array(["a", 1], dtype=object))
+    with pytest.raises(DataError, match="mixes numbers and words"):
+        split.by_column(["a", 1])
+    with pytest.raises(DataError, match="1 rows have no site"):
+        split.by_column(["a", float("nan")])
+    with pytest.raises(DataError, match="1 rows have no site"):
+        split.by_column(pd.Series(["a", None], dtype="string"))
     with pytest.raises(DataError, match="one value per row"):
         split.by_column([["a"]])
 

@@ -26,6 +26,12 @@ def test_the_readme_s_ten_lines(capsys):
     assert "[1]" in printed
 
 
+def test_the_measures(capsys):
+    (example,) = blocks(ROOT / "docs" / "explanation-algorithms.md", "python")
+    exec(example, {})
+    assert "Contraction(norm=" in capsys.readouterr().out
+
+
 def test_the_tutorial(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "tutorial-first-fit.md"

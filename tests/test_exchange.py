@@ -15,6 +15,18 @@ def test_it_is_the_matrix_product(name, leading):
         np.testing.assert_allclose(Stacked(weights)({"mean": values})["mean"], W.toarray() @ values, rtol=1e-13)
 
 
+def test_a_site_is_untouched_by_what_it_does_not_hear():
+    W = mixing_weights("chain", range(5))
+    values = np.zeros((5, 3))
+    values[0] = np.nan
+    assert np.isnan(Stacked(W)({"mean": values})["mean"]).any(axis=1).tolist() == [False, True, False, False, False]
+
+
+def test_an_unknown_channel_is_refused():
+    with pytest.raises(KeyError, match="median"):
+        Stacked(mixing_weights("ring", range(3)))({"median": np.zeros((3, 2))})
+
+
 def test_sums_run_over_the_neighbours_in_sorted_order():
     """What a site would add up from its neighbours' messages, one after the other, to the last bit."""
     rng = np.random.default_rng(1)

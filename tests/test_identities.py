@@ -39,6 +39,14 @@ def test_same_rows_everywhere_make_mnem_the_damped_iteration_of_f(dataset, start
         np.testing.assert_allclose(pack(mine), pack(psi), rtol=0, atol=1e-10)
 
 
+def test_whole_sample_em_is_pooled_whatever_the_weighting():
+    data = draw(Setting(n_rows=2000, n_sites=4, n_features=3, size_ratio=10), 1)
+    pooled = simulate(make("em", 1), data.truth, Rows.of_sites([data.X]), np.eye(1), max_rounds=20).theta
+    for weighting in ("rows", "equal"):
+        found = simulate(make("em", 1), data.truth, of(data), np.eye(4), max_rounds=20, weighting=weighting).theta
+        np.testing.assert_allclose(pack(found)[2], pack(pooled)[0], rtol=1e-10)
+
+
 def test_all_labelled_em_is_the_closed_form():
     data = draw(Setting(n_rows=2000, n_sites=4, n_features=3, labelled=1.0, size_ratio=3), 1)
     found = simulate(make("em", 1), data.truth, of(data, semi=True), np.eye(4), max_rounds=1).theta
@@ -64,15 +72,18 @@ def test_all_labelled_mnem_s_steady_state(name):
     np.testing.assert_allclose(psi.beta, np.tensordot(solve, B, axes=1), rtol=1e-10)
 
 
-def test_all_labelled_dem_s_steady_state():
-    """x = (I + L)^(-1) u with L the Laplacian of who hears whom, whatever eta."""
+@pytest.mark.parametrize("mixing", ["row", "metropolis"])
+def test_all_labelled_dem_s_steady_state(mixing):
+    """x = (I + L)^(-1) u with L the Laplacian of who hears whom (weighted as W is), whatever eta."""
     data = draw(Setting(n_rows=2000, n_sites=6, n_features=2, labelled=1.0), 3)
-    W = mixing_weights("circle(2)", range(6))
+    W = mixing_weights("grid", range(6), mixing)
     rows = of(data, semi=True)
     found = simulate(make("dem", 0.2), data.truth, rows, W, max_rounds=400, weighting="equal").theta
     everywhere = Theta(*(np.broadcast_to(part, (6, *part.shape)) for part in data.truth))
     A, _, _ = summary(moments(rows, everywhere))
-    laplacian = 2 * np.eye(6) - 2 * W.toarray()
+    hears = (W.toarray() > 0) & ~np.eye(6, dtype=bool)
+    degree = hears.sum(axis=1)
+    laplacian = np.diag(degree) - hears if mixing == "row" else degree[:, None] * (np.eye(6) - W.toarray())
     np.testing.assert_allclose(found.weights, np.linalg.solve(np.eye(6) + laplacian, A), rtol=1e-10)
 
 

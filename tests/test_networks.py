@@ -133,6 +133,8 @@ def test_more_refusals():
         mixing_weights("circle", range(4), "metropolis")
     with pytest.raises(SettingError, match="'row', 'metropolis'"):
         mixing_weights("circle", range(4), "best")
+    twice = nx.MultiDiGraph([(0, 1), (0, 1), (1, 2), (2, 0), (2, 1)])  # parallel edges add up
+    np.testing.assert_allclose(mixing_weights(twice, range(3)).toarray()[1], [2 / 3, 0, 1 / 3])
     with pytest.raises(NetworkError, match="at least 2"):
         networks.star(1)
     with pytest.raises(NetworkError, match="must be even"):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gaussip import start
+from gaussip import NetworkGaussianMixture, start
 from gaussip.data.generate import Setting, draw
 from gaussip.errors import StartError
 from gaussip.parameters import Theta, reorder
@@ -71,6 +71,15 @@ def test_from_labels_is_the_labelled_rows_moments(sorted_data):
     np.testing.assert_allclose(theta.weights, found.counts / found.counts.sum())
 
 
+def test_one_labelled_row_a_class_is_enough():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(-3, 1, (200, 2)), rng.normal(3, 1, (200, 2))])
+    y = np.full(400, -1)
+    y[[0, -1]] = 0, 1
+    mixture = NetworkGaussianMixture(2, init_params="labels", eta=0.1).fit(X, y, sites=np.arange(400) // 100)
+    np.testing.assert_allclose(mixture.means_[:, 0], [-3, 3], atol=0.3)
+
+
 def test_a_class_of_one_row_gives_a_usable_covariance():
     X = np.random.default_rng(0).normal(size=(10, 4))
     labels = np.array([0] * 9 + [1])
@@ -98,15 +107,35 @@ def test_components_are_matched_to_the_classes_seen(sorted_data):
 
 def test_given_values_are_checked():
     begin = Theta(np.full(2, 0.5), np.zeros((2, 3)), np.stack([np.eye(3)] * 2))
-    np.testing.assert_array_equal(start.given(begin, means=np.ones((2, 3))).means, 1.0)
+    assert start.checked(begin, 2, 3) is begin
+    nearly = begin._replace(covariances=begin.covariances + np.triu(np.full((3, 3), 1e-18)))
+    assert start.checked(nearly, 2, 3) is nearly
     for wrong, words in (
-        ({"weights": [0.5, 0.6]}, "sum to one"),
-        ({"weights": [1.5, -0.5]}, "positive"),
-        ({"weights": [1.0]}, r"shape \(1,\); 2 components and 3 features need \(2,\)"),
+        ({"weights": np.array([0.5, 0.6])}, "sum to one"),
+        ({"weights": np.array([1.5, -0.5])}, "positive"),
+        ({"weights": np.array([1.0])}, r"shape \(1,\); 2 components and 3 features need \(2,\)"),
         ({"means": np.full((2, 3), np.nan)}, "not finite"),
         ({"means": np.zeros((3, 2))}, "shape"),
         ({"covariances": np.stack([np.eye(3), -np.eye(3)])}, r"covariances_init\[1\]"),
         ({"covariances": np.stack([np.triu(np.ones((3, 3)))] * 2)}, "symmetric"),
     ):
         with pytest.raises(StartError, match=words):
-            start.given(begin, **wrong)
+            start.checked(begin._replace(**wrong), 2, 3)
+
+
+def test_an_outlier_does_not_cost_a_site_its_groups():
+    rng = np.random.default_rng(0)
+
+    def site():
+        groups = [rng.normal(-3, 1, (200, 2)), rng.normal(3, 1, (200, 2)), [[300.0, 300.0]]]
+        return np.concatenate(groups)
+
+    theta = start.kmeans([site() for _ in range(4)], 2, seed=0)
+    np.testing.assert_allclose(np.sort(theta.means[:, 0]), [-3, 3], atol=0.3)
+
+
+def test_rows_of_weight_zero_do_not_hide_a_single_patient():
+    X = np.concatenate([np.random.default_rng(0).normal(size=(20, 2)), np.full((5, 2), 100.0)])
+    weights = np.array([1.0] * 21 + [0.0] * 4)
+    shared = start.site_centres(X, 2, np.ones(2), seed=0, weights=weights)
+    assert (np.abs(shared.means) < 5).all()

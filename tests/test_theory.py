@@ -46,6 +46,17 @@ def test_the_rate_is_em_s_own(delta):
     assert contraction(rows_of(data), theta).rate == pytest.approx(change[-1] / change[-2], rel=1e-3)
 
 
+def test_the_rate_does_not_depend_on_units():
+    data = drawn(2)
+    found = contraction(rows_of(data), data.truth)
+    scale, shift = np.array([1e5, 1e-3]), np.array([1e6, 3.0])
+    moved = data._replace(X=data.X * scale + shift)
+    truth = Theta(
+        data.truth.weights, data.truth.means * scale + shift, data.truth.covariances * scale[:, None] * scale
+    )  # fmt: skip
+    assert contraction(rows_of(moved), truth).rate == pytest.approx(found.rate, rel=1e-4)
+
+
 def test_labels_shrink_the_contraction_by_one_minus_r():
     r = 0.5
     data = drawn(2, labelled=r, n=40_000)

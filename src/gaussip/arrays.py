@@ -11,6 +11,9 @@ from gaussip.errors import DeviceError
 Array: TypeAlias = Any
 """An array of any library that follows the array-API standard."""
 
+NDArray: TypeAlias = np.ndarray[Any, Any]
+"""A NumPy array of any shape and type."""
+
 
 def namespace(array: Array) -> Any:
     """The array-API namespace of an array; NumPy's own needs no helper package."""
@@ -25,6 +28,8 @@ def to_device(values: Array, device: str) -> Array:
     """An array as NumPy (``device="cpu"``) or as a torch tensor on a CUDA device."""
     if device == "cpu":
         return np.asarray(values)
+    if not isinstance(device, str) or device.partition(":")[0] != "cuda":
+        raise DeviceError(f"device={device!r} is not known; use 'cpu' or 'cuda'")
     try:
         import torch
     except ImportError as error:
@@ -37,14 +42,14 @@ def to_device(values: Array, device: str) -> Array:
     return torch.asarray(values, device=device)
 
 
-def to_numpy(values: Array) -> np.ndarray[Any, Any]:
+def to_numpy(values: Array) -> NDArray:
     """A NumPy array with the values of any library's array."""
     if hasattr(values, "cpu"):
         values = values.cpu()
     return np.asarray(values)
 
 
-def indices(positions: np.ndarray[Any, Any], like: Array) -> Array:
+def indices(positions: NDArray, like: Array) -> Array:
     """Positions as an index array of the library, and on the device, of another array."""
     xp = namespace(like)
     return positions if xp is np else xp.asarray(positions, device=like.device)

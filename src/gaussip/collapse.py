@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gaussip.arrays import Array, cholesky_or_nan, namespace, to_numpy
+from gaussip.arrays import Array, NDArray, cholesky_or_nan, namespace, to_numpy
 from gaussip.errors import CollapseError
 from gaussip.parameters import Theta
 
-FloatArray = np.ndarray[Any, Any]
 REMEDY = (
     "Try fewer components, a larger reg_covar, another start, or labels for this component; "
     "for mnem, dem and ngd a smaller eta"
@@ -52,7 +51,7 @@ class Collapses:
         self.first = self.first or error
         self.rounds = np.where(fresh, number, self.rounds)
 
-    def _error(self, number: int, theta: Theta, unhealthy: FloatArray) -> CollapseError:
+    def _error(self, number: int, theta: Theta, unhealthy: NDArray) -> CollapseError:
         """The error naming the first unhealthy site, its component and the cause."""
         index = tuple(int(i) for i in np.argwhere(unhealthy)[0])
         weights, _, covariances = (to_numpy(part)[index] for part in theta)
@@ -74,7 +73,7 @@ def _least_weight(weights: Array) -> float:
     return 10 * float(namespace(weights).finfo(weights.dtype).eps)
 
 
-def _fault(weight: float, covariance: FloatArray, least: float) -> str | None:
+def _fault(weight: float, covariance: NDArray, least: float) -> str | None:
     if not weight > least:
         return f"its weight vanished ({weight:.3g})"
     if not np.isfinite(covariance).all():

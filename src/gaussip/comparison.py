@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gaussip import algorithms
-from gaussip.data.generate import Dataset, Setting, draw, paper_start
+from gaussip.arrays import NDArray
+from gaussip.data.generate import Dataset, Setting, draw, paper_start, streams
 from gaussip.errors import PooledTargetWarning, SettingError
 from gaussip.history import Progress
 from gaussip.networks import mixing_weights
@@ -21,7 +22,6 @@ from gaussip.parameters import Theta, pack
 from gaussip.rows import Rows
 from gaussip.simulation import Run, simulate
 
-FloatArray = np.ndarray[Any, Any]
 SEMI = "semi-"
 
 
@@ -64,7 +64,7 @@ class Score(NamedTuple):
     method: Method
     log_mse: float  #: natural log of the mean over replicates and sites of ||theta - theta_0||^2; NaN if none is left
     standard_error: float  #: of log_mse over replicates
-    mse: FloatArray  #: (R,), of each replicate, NaN where it collapsed
+    mse: NDArray  #: (R,), of each replicate, NaN where it collapsed
     rounds: int
     collapsed: int  #: replicates in which a component collapsed
     collapse: str | None  #: what happened in the first of them
@@ -92,11 +92,10 @@ def simulation_study(
     """
     if replicates < 1 or max_rounds < 1:
         raise SettingError("replicates and rounds must be at least 1")
-    drawn, begins, W = [], [], None
+    drawn, begins = [], []
     for sequence in np.random.SeedSequence(seed).spawn(replicates):
-        for_data, for_start = sequence.spawn(2)
-        drawn.append(draw(setting, for_data))
-        begins.append(paper_start(drawn[-1].truth, noise, np.random.default_rng(for_start)))
+        drawn.append(draw(setting, sequence))
+        begins.append(paper_start(drawn[-1].truth, noise, streams(sequence, 5)[-1]))  # the data take the first four
     W = mixing_weights(network, range(setting.n_sites), mixing, seed)
     unlabelled = _stacked(drawn, setting, semi=False)
     labelled = _stacked(drawn, setting, semi=True) if any(m.semi for m in methods) else unlabelled
@@ -118,7 +117,7 @@ def simulation_study(
     return scores
 
 
-def _score(method: Method, mse: FloatArray, run: Run, seconds: float) -> Score:
+def _score(method: Method, mse: NDArray, run: Run, seconds: float) -> Score:
     left = mse[np.isfinite(mse)]
     mean = left.mean() if left.size else np.nan
     error = left.std(ddof=1) / np.sqrt(left.size) / mean if left.size > 1 else np.nan

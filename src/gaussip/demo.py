@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gaussip import start
+from gaussip.arrays import NDArray
 from gaussip.comparison import Method
 from gaussip.data import split
 from gaussip.density import responsibilities
+from gaussip.errors import FileError
 from gaussip.fitting import Problem, prepare
 from gaussip.history import Progress
 from gaussip.parameters import Theta, align
@@ -19,7 +21,6 @@ from gaussip.plots.convergence import draw_convergence
 from gaussip.plots.network import draw_network
 from gaussip.simulation import Run, distance
 
-FloatArray = np.ndarray[Any, Any]
 N_SITES = 8
 LABELLED = 0.1
 REG_COVAR = 1e-3
@@ -51,7 +52,11 @@ class Demo(NamedTuple):
 
 
 def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progress], None] | None = None) -> Demo:
-    """Fit all methods, draw the pictures into ``out``."""
+    """Fit all methods, draw the pictures into ``out``, which is made if need be."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{out} cannot be a folder for the pictures: {error.strerror}") from error
     train, test, sites, labels, names = _patients()
     semi = prepare(train.X, labels, sites, n_components=2)
     free = prepare(train.X, None, sites, n_components=2)
@@ -86,11 +91,11 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
 
 
 class _Patients(NamedTuple):
-    X: FloatArray
-    classes: FloatArray  # 0 malignant, 1 benign
+    X: NDArray
+    classes: NDArray  # 0 malignant, 1 benign
 
 
-def _patients() -> tuple[_Patients, _Patients, FloatArray, FloatArray, list[str]]:
+def _patients() -> tuple[_Patients, _Patients, NDArray, NDArray, list[str]]:
     """Training and hold-out patients (70/30), the sites and shown labels of the former, the classes' names."""
     from sklearn.datasets import load_breast_cancer
 
@@ -128,7 +133,7 @@ def _pictures(
     out: Path,
     problem: Problem,
     train: _Patients,
-    sites: FloatArray,
+    sites: NDArray,
     names: list[str],
     lines: list[Line],
     curves: dict[str, Any],

@@ -30,6 +30,10 @@ class StartError(GaussipError, ValueError):
     """Starting values that are impossible, or that the data cannot give."""
 
 
+class FileError(GaussipError, ValueError):
+    """A file that cannot be written: it exists, or its folder does not, or the disk refuses."""
+
+
 class ModelFileError(GaussipError, ValueError):
     """A file that is not a gaussip model, or one this version cannot read."""
 

@@ -8,29 +8,24 @@ from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, Self
 
-import networkx as nx
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gaussip import __version__, algorithms, model_file, start
-from gaussip.arrays import precision_factor, to_numpy
+from gaussip import __version__, algorithms, model_file
+from gaussip.arrays import NDArray, precision_factor, to_numpy
 from gaussip.data.generate import sample
 from gaussip.density import responsibilities
-from gaussip.errors import SettingError
-from gaussip.fitting import prepare, starts
+from gaussip.errors import CollapseError, ModelFileError, SettingError, StartError
+from gaussip.fitting import Given, prepare, starts
 from gaussip.history import History, Progress
-from gaussip.networks import mixing_weights
 from gaussip.parameters import Theta, n_parameters
 from gaussip.simulation import Run, consensus, place, simulate
 from gaussip.telling import telling
 from gaussip.validation import check_cells
-
-AnyArray = np.ndarray[Any, Any]
 
 
 class NetworkGaussianMixture(DensityMixin, BaseEstimator):
@@ -77,7 +72,8 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         The sites' consensus: their average in psi, weighted by mass.
     site_weights_, site_means_, site_covariances_ : the same with a first axis over sites
     sites_ : (M,) names of the sites, sorted
-    classes_ : (C,) labels seen in y; component k is class k
+    classes_ : (C,) labels seen in y; component k is class ``classes_[k]``. With fewer classes than components
+        `predict` gives component numbers, which need not be the classes' names
     n_rounds_ : int
     converged_ : bool
     history_ : dict of arrays over rounds
@@ -151,7 +147,9 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         sample_weight : (n,) row weights
         """
         self._check_settings()
-        algorithm = algorithms.make("em" if sites is None else self.algorithm, self.eta)
+        algorithm = algorithms.make(self.algorithm, self.eta)
+        if sites is None:
+            algorithm = algorithms.make("em", self.eta)
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
         rng = check_random_state(self.random_state)
         seeds = [int(s) for s in rng.randint(2**31 - 1, size=1 + self.n_init)]
@@ -161,19 +159,24 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
             seed=seeds[0], device=self.device, columns=getattr(self, "feature_names_in_", None),
         )  # fmt: skip
         if self.warm_start and hasattr(self, "weights_"):
-            begin = [self._theta()]
+            begin = [self._last(problem.sites, X.shape[1])]
         else:
-            begin = starts(problem, self.n_components, self.init_params, seeds[1:])
-        begin = [start.given(t, self.weights_init, self.means_init, self.covariances_init) for t in begin]
+            given = Given(self.weights_init, self.means_init, self.covariances_init)
+            begin = starts(problem, self.n_components, self.init_params, seeds[1:], given)
+        runs, collapse = [], None
         with telling(self.verbose, self._watch) as watch:
-            runs = [
-                simulate(
-                    algorithm, place(theta, self.device), problem.rows, problem.W,
-                    max_rounds=self.max_rounds, tol=self.tol, reg_covar=self.reg_covar,
-                    weighting=self.weighting, sites=problem.sites.tolist(), watch=watch,
-                )
-                for theta in begin
-            ]  # fmt: skip
+            for theta in begin:
+                try:
+                    run = simulate(
+                        algorithm, place(theta, self.device), problem.rows, problem.W,
+                        max_rounds=self.max_rounds, tol=self.tol, reg_covar=self.reg_covar,
+                        weighting=self.weighting, sites=problem.sites.tolist(), watch=watch,
+                    )  # fmt: skip
+                    runs.append(run)
+                except CollapseError as error:
+                    collapse = error
+        if collapse is not None and not runs:  # one start that holds is enough
+            raise collapse
         best = max(runs, key=lambda run: float(run.history.log_likelihood[-1]))
         self.sites_, self.classes_ = problem.sites, problem.classes
         self._keep(best, to_numpy(problem.rows.mass))
@@ -194,10 +197,12 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
                 raise SettingError(f"{name}={value!r} must be a whole number of at least 1")
         for name in ("tol", "reg_covar"):
             value = getattr(self, name)
-            if not isinstance(value, Real) or not float(value) >= 0:
+            if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
                 raise SettingError(f"{name}={value!r} must be a number of at least 0")
+        if not isinstance(self.verbose, Integral) or self.verbose < 0:
+            raise SettingError(f"verbose={self.verbose!r} must be a whole number of at least 0")
 
-    def _keep(self, run: Run, mass: AnyArray) -> None:
+    def _keep(self, run: Run, mass: NDArray) -> None:
         sites = Theta(*map(to_numpy, run.theta))
         self.site_weights_, self.site_means_, self.site_covariances_ = sites
         self.weights_, self.means_, self.covariances_ = consensus(sites, mass)
@@ -205,33 +210,44 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         self.converged_ = bool(run.converged)
         self.history_ = run.history._asdict()
 
+    def _last(self, sites: NDArray, n_features: int) -> Theta:
+        """The last fit as a start: each site's own estimate where the sites are the same, else the consensus."""
+        if self.means_.shape != (self.n_components, n_features):
+            raise StartError(
+                f"warm_start: the last fit has {self.means_.shape[0]} components and {self.means_.shape[1]} "
+                f"features, this one {self.n_components} and {n_features}; use warm_start=False"
+            )
+        if np.array_equal(sites, self.sites_):
+            return Theta(self.site_weights_, self.site_means_, self.site_covariances_)
+        return self._theta()
+
     def _theta(self) -> Theta:
         return Theta(self.weights_, self.means_, self.covariances_)
 
-    def _responsibilities(self, X: Any) -> tuple[AnyArray, AnyArray]:
+    def _responsibilities(self, X: Any) -> tuple[NDArray, NDArray]:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
         check_cells(X, getattr(self, "feature_names_in_", [f"column {j}" for j in range(X.shape[1])]))
         return responsibilities(X, self._theta())
 
-    def _named(self, components: AnyArray) -> AnyArray:
+    def _named(self, components: NDArray) -> NDArray:
         """Classes where every component has one, else component numbers."""
         every = len(self.classes_) == self.n_components
         return np.asarray(self.classes_[components]) if every else components
 
-    def predict(self, X: Any) -> AnyArray:
+    def predict(self, X: Any) -> NDArray:
         """The most probable class of each row where every component has a class, else its component, (n,)."""
         return self._named(self._responsibilities(X)[0].argmax(axis=1))
 
-    def predict_proba(self, X: Any) -> AnyArray:
+    def predict_proba(self, X: Any) -> NDArray:
         """The probability of each component, (n, K)."""
         return self._responsibilities(X)[0]
 
-    def fit_predict(self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> AnyArray:
+    def fit_predict(self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> NDArray:
         """Fit, then predict the same rows."""
         return self.fit(X, y, sites=sites, sample_weight=sample_weight).predict(X)
 
-    def score_samples(self, X: Any) -> AnyArray:
+    def score_samples(self, X: Any) -> NDArray:
         """The log-density of each row, (n,)."""
         return self._responsibilities(X)[1]
 
@@ -250,11 +266,11 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
     def _n_parameters(self) -> int:
         return n_parameters(*self.means_.shape)
 
-    def sample(self, n_samples: int = 1) -> tuple[AnyArray, AnyArray]:
+    def sample(self, n_samples: int = 1) -> tuple[NDArray, NDArray]:
         """Rows (n, p) drawn from the mixture, and the class or component each came from (n,)."""
         check_is_fitted(self)
-        if n_samples < 1:
-            raise SettingError(f"n_samples={n_samples} must be at least 1")
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise SettingError(f"n_samples={n_samples!r} must be a whole number of at least 1")
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         X, components = sample(self._theta(), n_samples, rng)
         return X, self._named(components)
@@ -277,27 +293,18 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
              "sites_", "classes_")  # fmt: skip
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model, its settings and its history to one file, without pickle."""
+        """Write the fitted model, its settings and its history to one file, without pickle.
+
+        A ``random_state`` that is not a number is stored as None.
+        """
         check_is_fitted(self)
         arrays = {name: getattr(self, name) for name in self._KEPT}
         arrays |= {f"history_{name}": values for name, values in self.history_.items()}
         if hasattr(self, "feature_names_in_"):
             arrays["feature_names_in_"] = self.feature_names_in_
-        settings = {}
-        for name, value in self.get_params(deep=False).items():
-            if name == "network" and not isinstance(value, str):
-                if isinstance(value, nx.Graph):  # kept as the weights it stands for
-                    value = mixing_weights(value, self.sites_.tolist(), self.mixing)
-                arrays["network"] = value.toarray() if sparse.issparse(value) else value
-            elif isinstance(value, np.ndarray) or name in ("weights_init", "means_init", "covariances_init"):
-                settings[name] = None if value is None else np.asarray(value).tolist()
-            elif name == "random_state" and not isinstance(value, Integral):
-                settings[name] = None
-            else:
-                settings[name] = value.item() if isinstance(value, np.generic) else value
         description = {
             "gaussip": __version__,
-            "settings": settings,
+            "settings": model_file.settings_to_json(self.get_params(deep=False)),
             "n_rounds": self.n_rounds_,
             "converged": self.converged_,
         }
@@ -307,13 +314,15 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The model in a file written by `save`."""
         arrays, description = model_file.read(path)
-        settings = description["settings"]
-        if "network" in arrays:
-            settings["network"] = arrays.pop("network")
-        model = cls(**settings)
-        model.history_ = {name: arrays.pop(f"history_{name}") for name in History._fields}
-        for name, values in arrays.items():
-            setattr(model, name, values)
+        try:
+            model = cls(**model_file.settings_from_json(description["settings"]))
+            model.history_ = {name: arrays.pop(f"history_{name}") for name in History._fields}
+            model.n_rounds_, model.converged_ = description["n_rounds"], description["converged"]
+            for name in cls._KEPT:
+                setattr(model, name, arrays.pop(name))
+        except (KeyError, TypeError) as error:
+            raise ModelFileError(f"{path} is not a gaussip model: {error}") from error
+        if "feature_names_in_" in arrays:
+            model.feature_names_in_ = arrays["feature_names_in_"].astype(object)
         model.n_features_in_ = model.means_.shape[1]
-        model.n_rounds_, model.converged_ = description["n_rounds"], description["converged"]
         return model

@@ -9,15 +9,14 @@ import numpy as np
 from scipy import sparse
 
 from gaussip import start
-from gaussip.arrays import to_device
+from gaussip.arrays import NDArray, to_device
 from gaussip.data.split import by_column
-from gaussip.errors import DataError, SettingError
+from gaussip.errors import DataError, SettingError, StartError
 from gaussip.networks import mixing_weights
 from gaussip.parameters import Theta
 from gaussip.rows import Rows
 from gaussip.validation import check_cells, check_row_weights, check_sites_filled, encode_labels
 
-AnyArray = np.ndarray[Any, Any]
 INITS = ("kmeans", "labels")
 
 
@@ -25,15 +24,15 @@ class Problem(NamedTuple):
     """Checked input: rows by site, labels as component numbers, and the weights of the network."""
 
     rows: Rows
-    values: list[AnyArray]  #: (n_m, p) of each site
-    weights: list[AnyArray] | None  #: (n_m,) row weights of each site
-    sites: AnyArray  #: (M,), sorted names
-    classes: AnyArray  #: (C,), component k is class k
+    values: list[NDArray]  #: (n_m, p) of each site
+    weights: list[NDArray] | None  #: (n_m,) row weights of each site
+    sites: NDArray  #: (M,), sorted names
+    classes: NDArray  #: (C,), component k is class k
     W: sparse.csr_array
 
 
 def prepare(
-    X: AnyArray,
+    X: NDArray,
     y: Any = None,
     sites: Any = None,
     sample_weight: Any = None,
@@ -68,7 +67,7 @@ def prepare(
     order = np.argsort(codes, kind="stable")
     cuts = np.cumsum(np.bincount(codes))[:-1]
 
-    def by_site(column: AnyArray) -> list[AnyArray]:
+    def by_site(column: NDArray) -> list[NDArray]:
         return np.split(column[order], cuts)
 
     values = by_site(X)
@@ -84,13 +83,35 @@ def prepare(
     return Problem(rows, values, weights, names, classes, W)
 
 
-def starts(problem: Problem, n_components: int, init_params: str, seeds: Sequence[int]) -> list[Theta]:
-    """Starting values: one per seed from k-means, one from labels."""
+class Given(NamedTuple):
+    """Starting values a user gives; None where they are to be found."""
+
+    weights: Any = None
+    means: Any = None
+    covariances: Any = None
+
+
+def starts(problem: Problem, n_components: int, init_params: str, seeds: Sequence[int], given: Given) -> list[Theta]:
+    """Starting values: one per seed from k-means, one from labels, with what is given in place of what was found."""
     if init_params not in INITS:
         raise SettingError(f"init_params={init_params!r} is not one of {', '.join(map(repr, INITS))}")
-    if init_params == "labels":
-        return [start.from_labels(problem.rows, start.spread_of(problem.values))]
-    found = [start.kmeans(problem.values, n_components, seed, problem.weights) for seed in seeds]
-    if problem.rows.labelled is None:
-        return found
-    return [start.match_to_classes(theta, problem.rows) for theta in found]
+    try:
+        given = Given(*(None if part is None else np.asarray(part, dtype=float) for part in given))
+    except (TypeError, ValueError) as error:
+        raise StartError(
+            f"weights_init, means_init and covariances_init must be arrays of numbers: {error}"
+        ) from error
+    found: list[Theta | Given]
+    if all(part is not None for part in given):
+        found = [given]
+    elif init_params == "labels":
+        found = [start.from_labels(problem.rows, start.spread_of(problem.values))]
+    else:
+        found = [start.kmeans(problem.values, n_components, seed, problem.weights) for seed in seeds]
+        if problem.rows.labelled is not None:
+            found = [start.match_to_classes(Theta(*theta), problem.rows) for theta in found]
+    merged = (
+        Theta(*(mine if theirs is None else theirs for mine, theirs in zip(theta, given, strict=True)))
+        for theta in found
+    )
+    return [start.checked(theta, n_components, problem.values[0].shape[1]) for theta in merged]

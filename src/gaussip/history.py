@@ -6,21 +6,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.arrays import Array, namespace, to_numpy
+from gaussip.arrays import Array, NDArray, namespace, to_numpy
 from gaussip.moments import Moments
-from gaussip.parameters import Theta, overall, pack, to_psi
-
-FloatArray = np.ndarray[Any, Any]
+from gaussip.parameters import Theta, pack, to_psi, unit_of
 
 
 class History(NamedTuple):
     """What is recorded of each round; arrays over rounds, then over replicates where there are any."""
 
-    round: FloatArray  #: counted from 1
-    log_likelihood: FloatArray  #: mean per unit of row weight, at the thetas the round's moments were taken at
-    change: FloatArray  #: largest move of psi at any site, divided by eta, in the start's standard units
-    disagreement: FloatArray  #: root mean square distance of the sites' psi from their mean, same units
-    bytes: FloatArray  #: bytes sent over the whole network since the first round
+    round: NDArray  #: counted from 1
+    log_likelihood: NDArray  #: mean per unit of row weight, at the thetas the round's moments were taken at
+    change: NDArray  #: largest move of psi at any site, divided by eta, in the start's standard units
+    disagreement: NDArray  #: root mean square distance of the sites' psi from their mean, same units
+    bytes: NDArray  #: bytes sent over the whole network since the first round
 
 
 class Progress(NamedTuple):
@@ -28,9 +26,9 @@ class Progress(NamedTuple):
 
     theta: Theta  #: each site's estimate
     round: int
-    log_likelihood: FloatArray
-    change: FloatArray
-    disagreement: FloatArray
+    log_likelihood: NDArray
+    change: NDArray
+    disagreement: NDArray
     bytes: int
 
 
@@ -43,23 +41,20 @@ class Recorder:
 
     def __init__(self, start: Theta, mass: Array, eta: float) -> None:
         xp = namespace(mass)
-        mean, covariance = overall(start)
-        self._centre = mean[..., None, :]
-        self._spread = xp.sqrt(xp.linalg.diagonal(covariance))[..., None, :]
+        axis = mass.ndim - 1
+        middle = Theta(*(xp.mean(part, axis=axis, keepdims=True) for part in start))
+        self._unit = unit_of(middle)
         self._mass = xp.sum(mass, axis=-1)
         self._eta = eta
-        self._last = self.psi(start)
+        self._last = self._psi(start)
         self._rounds: list[tuple[Any, ...]] = []
 
-    def psi(self, theta: Theta) -> Array:
-        """psi in standard units, packed, (..., M, q)."""
-        means = (theta.means - self._centre) / self._spread
-        covariances = theta.covariances / (self._spread[..., :, None] * self._spread[..., None, :])
-        return pack(to_psi(Theta(theta.weights, means, covariances)))
+    def _psi(self, theta: Theta) -> Array:
+        return pack(self._unit.standard(to_psi(theta)))
 
     def record(self, number: int, theta: Theta, found: Moments, sent: int) -> Progress:
         """Measure one round."""
-        now = self.psi(theta)
+        now = self._psi(theta)
         xp = namespace(now)
         apart = now - xp.mean(now, axis=-2, keepdims=True)
         measured = (

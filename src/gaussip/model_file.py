@@ -5,59 +5,90 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
+from scipy import sparse
 
+from gaussip.arrays import NDArray
 from gaussip.errors import ModelFileError
+from gaussip.files import whole
 
 FORMAT = 1
 
 
 def write(path: str | os.PathLike[str], arrays: dict[str, Any], description: dict[str, Any]) -> None:
-    """Write a model; the file appears whole or not at all."""
-    target = Path(path)
+    """Write a model."""
     text = json.dumps({"format": FORMAT, **description})
     stored = {name: _storable(name, values) for name, values in arrays.items()}
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with open(partial, "wb") as file:
-            np.savez(file, allow_pickle=False, description=np.array(text), **stored)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
-    except OSError as error:
-        raise ModelFileError(f"cannot write the model to {target}: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole(path) as partial, open(partial, "wb") as file:
+        np.savez(file, allow_pickle=False, description=np.array(text), **stored)
+        file.flush()
+        os.fsync(file.fileno())
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray], dict[str, Any]]:
     """The arrays and the description of a model file."""
+    if not Path(path).exists():
+        raise ModelFileError(f"there is no file {path}")
     try:
-        if not zipfile.is_zipfile(path) and Path(path).exists():
-            raise ModelFileError(f"{path} is not a gaussip model")
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is not an .npz file")
         with np.load(path, allow_pickle=False) as stored:
-            if "description" not in stored:
-                raise ModelFileError(f"{path} is not a gaussip model")
-            description = json.loads(str(stored["description"]))
-            arrays = {name: stored[name] for name in stored.files if name != "description"}
-    except ModelFileError:
-        raise
-    except FileNotFoundError as error:
-        raise ModelFileError(f"there is no file {path}") from error
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+            arrays = {name: stored[name] for name in stored.files}
+        description = json.loads(str(arrays.pop("description")))
+        found = description["format"]
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise ModelFileError(f"{path} is not a gaussip model: {error}") from error
-    if description.get("format") != FORMAT:
-        raise ModelFileError(
-            f"{path} has model format {description.get('format')}; this version of gaussip reads format {FORMAT}"
-        )
+    if found != FORMAT:
+        raise ModelFileError(f"{path} has model format {found}; this version of gaussip reads format {FORMAT}")
     return arrays, description
 
 
-def _storable(name: str, values: Any) -> np.ndarray[Any, Any]:
+def settings_to_json(settings: dict[str, Any]) -> dict[str, Any]:
+    """An estimator's settings in JSON's own types; a random state that is no number becomes None."""
+    stored = {}
+    for name, value in settings.items():
+        if isinstance(value, nx.Graph):
+            value = {
+                "nodes": list(value.nodes),
+                "edges": [[q, m, w] for q, m, w in value.to_directed().edges(data="weight", default=1)],
+            }
+        elif name == "network" and not isinstance(value, str):
+            value = (value.toarray() if sparse.issparse(value) else np.asarray(value)).tolist()
+        elif isinstance(value, (np.generic, np.ndarray)):
+            value = value.tolist()
+        elif name == "random_state" and not isinstance(value, Integral):
+            value = None
+        stored[name] = value
+    return stored
+
+
+def settings_from_json(stored: dict[str, Any]) -> dict[str, Any]:
+    """The settings that `settings_to_json` stored."""
+    settings = dict(stored)
+    network = settings.get("network")
+    if isinstance(network, dict):
+        graph = nx.DiGraph()
+        graph.add_nodes_from(network["nodes"])
+        graph.add_weighted_edges_from(network["edges"])
+        settings["network"] = graph
+    elif isinstance(network, list):
+        settings["network"] = np.array(network)
+    return settings
+
+
+def _storable(name: str, values: Any) -> NDArray:
     array = np.asarray(values)
     if array.dtype == object:
-        array = np.array([str(v) for v in array.ravel()]).reshape(array.shape)
+        strange = next((v for v in array.ravel() if not isinstance(v, str)), None)
+        if strange is not None:
+            raise ModelFileError(
+                f"{name} holds values of type {type(strange).__name__}, which a model file cannot; "
+                "fit with words or whole numbers"
+            )
+        array = array.astype(str)
     return array

@@ -41,13 +41,15 @@ def moments(rows: Rows, theta: Theta, reg_covar: float = 0.0) -> Moments:
     theta : Theta with the same leading axes
     reg_covar : added to the diagonal of every covariance, as S2 += reg_covar * S0 * I
     """
+    xp = namespace(theta.means)
     coefficients = log_density_coefficients(theta, rows.centres)
     sums, log_likelihood = _sums_over_rows(rows, coefficients)
     if rows.labelled is not None:
         sums = sums + rows.labelled
-        xp = namespace(sums)
         log_likelihood = log_likelihood + xp.sum(coefficients * rows.labelled, axis=(-2, -1))
-    return _moments_of_sums(rows, sums, log_likelihood, theta.means, reg_covar)
+    S0, S1, S2 = moments_of_sums(sums, rows.centres, theta.means)
+    ridge = reg_covar * xp.eye(S2.shape[-1], dtype=S2.dtype, device=S2.device)
+    return Moments(rows.mass, S0, S1, S2 + S0[..., None, None] * ridge, log_likelihood)
 
 
 def summary(found: Moments) -> Psi:
@@ -111,15 +113,14 @@ def _sums_over_rows(rows: Rows, coefficients: Array) -> tuple[Array, Array]:
     )
 
 
-def _moments_of_sums(rows: Rows, sums: Array, log_likelihood: Array, means: Array, reg_covar: float) -> Moments:
-    """Moments about the means, from sums of features about the centres."""
+def moments_of_sums(sums: Array, centres: Array, means: Array) -> tuple[Array, Array, Array]:
+    """S0, S1 and S2 about the means, from sums (..., K, f) of features about the centres (..., p)."""
     xp = namespace(sums)
     p = means.shape[-1]
     S0, first, second = sums[..., 0], sums[..., 1 : 1 + p], unvech(sums[..., 1 + p :])
-    centres = rows.centres[..., None, :]
+    centres = centres[..., None, :]
     apart = means - centres
     cross = apart[..., :, None] * first[..., None, :]
     mass = S0[..., None, None]
     S2 = second - (cross + xp.matrix_transpose(cross)) + mass * (apart[..., :, None] * apart[..., None, :])
-    identity = xp.eye(p, dtype=sums.dtype, device=sums.device)
-    return Moments(rows.mass, S0, first + S0[..., None] * centres, S2 + reg_covar * mass * identity, log_likelihood)
+    return S0, first + S0[..., None] * centres, S2

@@ -8,12 +8,12 @@ site, ``(site,)`` for a simulation, ``(replicate, site)`` for a study.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from gaussip.arrays import Array, indices, namespace, to_numpy
+from gaussip.arrays import Array, NDArray, indices, namespace, to_numpy
 
 
 class Theta(NamedTuple):
@@ -73,7 +73,7 @@ def blend(a: float, left: Parameters, b: float, right: Parameters) -> Parameters
 
 
 @cache
-def upper_triangle(n_features: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def upper_triangle(n_features: int) -> tuple[NDArray, NDArray]:
     """Row and column numbers of the upper triangle, row by row: the order of vech."""
     return np.triu_indices(n_features)
 
@@ -129,7 +129,33 @@ def overall(theta: Theta) -> tuple[Array, Array]:
     return mean, xp.sum(weights[..., None] * spread, axis=-3)
 
 
-def reorder(theta: Theta, order: np.ndarray[Any, Any]) -> Theta:
+class Unit(NamedTuple):
+    """A location and a scale for each feature, in which mixtures can be compared whatever the data's units."""
+
+    centre: Array  #: (..., p)
+    spread: Array  #: (..., p)
+
+    def standard(self, psi: Psi) -> Psi:
+        """psi of the standardised features: linear in psi."""
+        centre, spread = self.centre[..., None, :], self.spread[..., None, :]
+        beta = (psi.beta - psi.alpha[..., None] * centre) / spread
+        return Psi(psi.alpha, beta, psi.gamma / (spread[..., :, None] * spread[..., None, :]))
+
+    def original(self, psi: Psi) -> Psi:
+        """The inverse of `standard`."""
+        centre, spread = self.centre[..., None, :], self.spread[..., None, :]
+        beta = psi.beta * spread + psi.alpha[..., None] * centre
+        return Psi(psi.alpha, beta, psi.gamma * (spread[..., :, None] * spread[..., None, :]))
+
+
+def unit_of(theta: Theta) -> Unit:
+    """The unit in which a mixture has mean zero and unit variances."""
+    xp = namespace(theta.means)
+    mean, covariance = overall(theta)
+    return Unit(mean, xp.sqrt(xp.linalg.diagonal(covariance)))
+
+
+def reorder(theta: Theta, order: NDArray) -> Theta:
     """The components of one mixture (no leading axes) in another order."""
     return Theta(theta.weights[order], theta.means[order], theta.covariances[order])
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from gaussip.arrays import Array, indices, namespace, to_numpy
+from gaussip.arrays import Array, NDArray, indices, namespace, to_numpy
 
 BLOCK_BYTES = 2**21  # features of one block: small enough to stay in a core's cache
 HOLD_BYTES = 2**28  # features are kept between rounds up to this size, made anew in each round beyond
@@ -107,12 +107,15 @@ class Rows:
     def stack(cls, parts: Sequence[Rows]) -> Rows:
         """Rows of equally many sites each, under a new first axis (a study's replicates)."""
         xp = namespace(parts[0].mass)
-        with_labels = parts[0].labelled is not None
+        some = next((part.labelled for part in parts if part.labelled is not None), None)
+        labelled = [
+            xp.zeros_like(some) if part.labelled is None else part.labelled for part in parts if some is not None
+        ]
         return cls(
             shape=(len(parts), *parts[0].shape),
             centres=xp.stack([part.centres for part in parts]),
             mass=xp.stack([part.mass for part in parts]),
-            labelled=xp.stack([part.labelled for part in parts]) if with_labels else None,
+            labelled=xp.stack(labelled) if labelled else None,
             sites=tuple(site for part in parts for site in part.sites),
         )
 
@@ -149,7 +152,7 @@ def _blocks(n_rows: int, n_features: int) -> Iterator[slice]:
         yield slice(first, min(first + size, n_rows))
 
 
-def _labelled_sums(x: Array, y: np.ndarray[Any, Any], v: Array | None, centre: Array, n_components: int) -> Array:
+def _labelled_sums(x: Array, y: NDArray, v: Array | None, centre: Array, n_components: int) -> Array:
     xp = namespace(x)
     total: Array = 0.0
     for part in _blocks(*x.shape):

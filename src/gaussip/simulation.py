@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gaussip.algorithms import Algorithm, Site, one_round
-from gaussip.arrays import Array, namespace, to_device, to_numpy
+from gaussip.arrays import Array, NDArray, namespace, to_device, to_numpy
 from gaussip.collapse import Collapses, positive_definite
 from gaussip.errors import CollapseError, PooledTargetWarning, SettingError
 from gaussip.exchange import Stacked
@@ -21,7 +21,6 @@ from gaussip.parameters import Psi, Theta, pack, scale, to_psi, to_theta
 from gaussip.rows import Rows
 
 WEIGHTINGS = ("rows", "equal")
-FloatArray = np.ndarray[Any, Any]
 
 
 class Run(NamedTuple):
@@ -30,9 +29,9 @@ class Run(NamedTuple):
     theta: Theta  #: each site's estimate, (..., M, K, ...)
     history: History
     n_rounds: int
-    converged: FloatArray  #: whether the last change was at most tol, per replicate
+    converged: NDArray  #: whether the last change was at most tol, per replicate
     collapse: CollapseError | None  #: the first collapse, where collapses are recorded and not raised
-    collapsed: FloatArray  #: round of the collapse per replicate, 0 where there was none
+    collapsed: NDArray  #: round of the collapse per replicate, 0 where there was none
 
 
 def site_facts(mass: Array, W: Any, weighting: str) -> Site:
@@ -49,7 +48,7 @@ def site_facts(mass: Array, W: Any, weighting: str) -> Site:
         raise SettingError(f"weighting={weighting!r} is not one of {', '.join(map(repr, WEIGHTINGS))}")
     xp = namespace(mass)
 
-    def per_site(values: FloatArray) -> Array:
+    def per_site(values: NDArray) -> Array:
         return xp.broadcast_to(xp.asarray(values, dtype=mass.dtype, device=mass.device), mass.shape)
 
     ones = xp.ones_like(mass)
@@ -61,7 +60,7 @@ def site_facts(mass: Array, W: Any, weighting: str) -> Site:
 
 def warn_if_not_pooled(algorithm: Algorithm, W: Any, weighting: str, sites: Sequence[Any]) -> None:
     """Say so where the network keeps ``weighting="rows"`` from aiming at the pooled estimate."""
-    if weighting != "rows" or not algorithm.pooled_limit:
+    if weighting != "rows" or not algorithm.network_sets_target:
         return
     counted = len(sites) * stationary_weights(W) / degree_shares(W)
     if np.abs(counted - 1).max() > 1e-6:
@@ -114,21 +113,37 @@ def simulate(
     number = 0
     with np.errstate(all="ignore"):  # a collapsed replicate computes on with NaN
         for number in range(1, max_rounds + 1):
-            state, at, found = one_round(algorithm, state, exchange, measure)
-            if at is None or found is None:
+            after, at, found = one_round(algorithm, state, exchange, measure)
+            if at is not None and found is not None:
+                theta = algorithm.estimate(after)
+                collapses.check(number, at, namespace(rows.mass).isfinite(found.log_likelihood))
+                collapses.check(number, theta, positive_definite(theta))
+            state = _keep(converged | (collapses.rounds > 0), state, after)
+            if found is None:
                 continue
-            theta = algorithm.estimate(state)
-            collapses.check(number, at, namespace(rows.mass).isfinite(found.log_likelihood))
-            collapses.check(number, theta)
-            now = recorder.record(number, theta, found, exchange.bytes_sent)
+            now = recorder.record(number, algorithm.estimate(state), found, exchange.bytes_sent)
             if watch is not None:
                 watch(now)
             converged = now.change <= tol
             if (converged | (collapses.rounds > 0)).all():
                 break
         theta = algorithm.estimate(state)
-        collapses.check(number, theta, positive_definite(theta))
-    return Run(theta, recorder.history(), number, np.asarray(converged), collapses.first, collapses.rounds)
+    converged = np.asarray(converged & (collapses.rounds == 0))
+    return Run(theta, recorder.history(), number, converged, collapses.first, collapses.rounds)
+
+
+def _keep(done: NDArray, before: Any, after: Any) -> Any:
+    """The State after a round, with the replicates that are done left as they were.
+
+    So a replicate's result does not depend on which others run beside it, or for how long.
+    """
+    if not done.any() or (not hasattr(after, "shape") and not isinstance(after, tuple)):
+        return after
+    if isinstance(after, tuple):
+        return type(after)(*(_keep(done, old, new) for old, new in zip(before, after, strict=True)))
+    xp = namespace(after)
+    mask = xp.asarray(done.reshape(done.shape + (1,) * (after.ndim - done.ndim)), device=after.device)
+    return xp.where(mask, before, after)
 
 
 def consensus(theta: Theta, mass: Array) -> Theta:

@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from gaussip.arrays import to_numpy
+from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import StartError
-from gaussip.parameters import Theta, overall, reorder, unvech
+from gaussip.moments import moments_of_sums
+from gaussip.parameters import Theta, overall, reorder
 from gaussip.rows import Rows
 
-MIN_COUNT = 5  # no site shares a centre of fewer rows than this
-FloatArray = np.ndarray[Any, Any]
+MIN_COUNT = 5  # no site shares a group of fewer rows than this
+MAX_LEFT_OUT = 0.1  # share of a site's rows, those in groups too small to share, that a start may do without
 
 
 class Centres(NamedTuple):
-    """What a site shares of its rows for a start: a few groups of rows, each by its moments."""
+    """What a site shares of its rows for a start: a few groups of rows."""
 
-    counts: FloatArray  #: (k,), rows (or row weights) of each group
-    means: FloatArray  #: (k, p)
-    scatters: FloatArray  #: (k, p, p), sums of squares about the group's mean
+    counts: NDArray  #: (k,), row weights of each group
+    means: NDArray  #: (k, p)
+    squares: NDArray  #: (k, p), sums of squares about the group's mean
 
 
-def spread_of(values: Sequence[FloatArray]) -> FloatArray:
+class Classes(NamedTuple):
+    """The labelled rows by class."""
+
+    counts: NDArray  #: (K,)
+    means: NDArray  #: (K, p)
+    scatters: NDArray  #: (K, p, p), sums of squares and products about the class's mean
+
+
+def spread_of(values: Sequence[NDArray]) -> NDArray:
     """The overall standard deviation of each feature, from every site's count, mean and variance."""
     counts = np.array([len(x) for x in values], dtype=float)
     means = np.stack([x.mean(axis=0) for x in values])
@@ -36,76 +45,80 @@ def spread_of(values: Sequence[FloatArray]) -> FloatArray:
 
 
 def site_centres(
-    X: FloatArray,
+    X: NDArray,
     n_components: int,
-    spread: FloatArray,
+    spread: NDArray,
     seed: int,
-    weights: FloatArray | None = None,
+    weights: NDArray | None = None,
     min_count: int = MIN_COUNT,
 ) -> Centres:
     """A site's contribution to the start: k-means on its own rows.
 
-    Groups are as many as components, or fewer until none has fewer than ``min_count`` rows; a site with fewer
-    rows than that contributes nothing.
+    No group of fewer than ``min_count`` rows is shared. A few outlying rows are left out and the others grouped
+    again; where that would leave out more than a tenth of the rows, there are fewer groups than components; and a
+    site with fewer rows than ``min_count`` contributes nothing.
 
     Parameters
     ----------
     X : (n, p)
     spread : (p,), the agreed scale of the features
+    weights : (n,); rows of weight zero do not count
     """
     from sklearn.cluster import KMeans
 
-    p = X.shape[1]
     v = np.ones(len(X)) if weights is None else weights
-    scaled = X / spread
-    most = min(n_components, len(X) // min_count, len(np.unique(X, axis=0)))
-    for k in range(most, 0, -1):
-        group = KMeans(k, n_init=3, random_state=seed).fit(scaled, sample_weight=weights).labels_
-        if np.bincount(group, minlength=k).min() >= min_count:
-            return _groups(X, v, group, k)
-    return Centres(np.empty(0), np.empty((0, p)), np.empty((0, p, p)))
+    left = np.flatnonzero(v > 0)
+    least = max(min_count, (1 - MAX_LEFT_OUT) * left.size)
+    k = n_components
+    while left.size >= min_count and k > 0:
+        k = min(k, left.size // min_count, len(np.unique(X[left], axis=0)))
+        groups = KMeans(k, n_init=3, random_state=seed).fit(X[left] / spread, sample_weight=v[left]).labels_
+        big_enough = np.bincount(groups, minlength=k)[groups] >= min_count
+        if big_enough.all():
+            return _groups(X[left], v[left], groups, k)
+        if big_enough.sum() >= least:
+            left = left[big_enough]
+        else:
+            k -= 1
+    p = X.shape[1]
+    return Centres(np.empty(0), np.empty((0, p)), np.empty((0, p)))
 
 
-def _groups(X: FloatArray, v: FloatArray, group: FloatArray, k: int) -> Centres:
+def _groups(X: NDArray, v: NDArray, group: NDArray, k: int) -> Centres:
     member = (group == np.arange(k)[:, None]) * v
     counts = member.sum(axis=1)
-    kept = counts > 0
-    member, counts = member[kept], counts[kept]
     means = member @ X / counts[:, None]
-    scatters = np.stack([(r[:, None] * (X - m)).T @ (X - m) for r, m in zip(member, means, strict=True)])
-    return Centres(counts, means, scatters)
+    squares = np.stack([r @ (X - mean) ** 2 for r, mean in zip(member, means, strict=True)])
+    return Centres(counts, means, squares)
 
 
-def from_centres(shared: Sequence[Centres], n_components: int, spread: FloatArray, seed: int) -> Theta:
+def from_centres(shared: Sequence[Centres], n_components: int, spread: NDArray, seed: int) -> Theta:
     """The start that everyone computes from the same list of centres: k-means over the weighted centres."""
     from sklearn.cluster import KMeans
 
-    counts = np.concatenate([c.counts for c in shared])
-    means = np.concatenate([c.means for c in shared])
-    scatters = np.concatenate([c.scatters for c in shared])
+    counts, means, squares = (np.concatenate(parts) for parts in zip(*shared, strict=True))
     distinct = len(np.unique(means, axis=0)) if len(means) else 0
     if distinct < n_components:
         raise StartError(
-            f"the sites can share only {distinct} distinct centres, too few to start {n_components} components; "
-            "use fewer components, or give means_init"
+            f"the sites can share only {distinct} distinct centres, each of at least {MIN_COUNT} rows, too few to "
+            f"start {n_components} components; use init_params='labels', or give means_init, weights_init and "
+            "covariances_init"
         )
-    scaled = means / spread
-    group = KMeans(n_components, n_init=10, random_state=seed).fit(scaled, sample_weight=counts).labels_
+    group = KMeans(n_components, n_init=10, random_state=seed).fit(means / spread, sample_weight=counts).labels_
     member = (group == np.arange(n_components)[:, None]) * counts
     totals = member.sum(axis=1)
     centres = member @ means / totals[:, None]
-    within = np.zeros((n_components, means.shape[1], means.shape[1]))
-    for count, mean, scatter, k in zip(counts, means, scatters, group, strict=True):
-        apart = mean - centres[k]
-        within[k] += scatter + count * np.outer(apart, apart)
-    return _shrunk(totals, centres, within, spread)
+    apart = means - centres[group]
+    between = np.stack([(r[:, None] * apart).T @ apart for r in member])
+    within = np.stack([np.diag(squares[group == k].sum(axis=0)) for k in range(n_components)])
+    return _shrunk(totals, centres, between + within, spread)
 
 
 def kmeans(
-    values: Sequence[FloatArray],
+    values: Sequence[NDArray],
     n_components: int,
     seed: int,
-    weights: Sequence[FloatArray] | None = None,
+    weights: Sequence[NDArray] | None = None,
     min_count: int = MIN_COUNT,
 ) -> Theta:
     """The decentralised k-means start: every site shares centres once, and all compute the same start.
@@ -121,24 +134,19 @@ def kmeans(
     return from_centres(shared, n_components, spread, seed)
 
 
-def labelled_classes(rows: Rows) -> Centres:
-    """The labelled rows of all sites by class: counts (K,), means and scatters, summed over sites."""
+def labelled_classes(rows: Rows) -> Classes:
+    """The labelled rows of all sites by class, summed over sites; classes without rows have count and mean zero."""
     if rows.labelled is None:
         raise StartError("a start from labels needs labels: give y, or use init_params='kmeans'")
-    sums, centres = to_numpy(rows.labelled), to_numpy(rows.centres)[:, None, :]
-    p = centres.shape[-1]
-    counts = sums[..., 0].sum(axis=0)
-    with np.errstate(invalid="ignore"):
-        means = (sums[..., 1 : 1 + p] + sums[..., :1] * centres).sum(axis=0) / counts[:, None]
-    means = np.where(counts[:, None] > 0, means, 0.0)
-    apart = means - centres
-    cross = apart[..., :, None] * sums[..., None, 1 : 1 + p]
-    outer = sums[..., 0, None, None] * (apart[..., :, None] * apart[..., None, :])
-    scatters = (unvech(sums[..., 1 + p :]) - cross - cross.swapaxes(-1, -2) + outer).sum(axis=0)
-    return Centres(counts, means, scatters)
+    sums, centres = to_numpy(rows.labelled), to_numpy(rows.centres)
+    S0, S1, _ = moments_of_sums(sums, centres, np.zeros((sums.shape[-2], centres.shape[-1])))
+    counts = S0.sum(axis=0)
+    means = S1.sum(axis=0) / np.where(counts > 0, counts, 1.0)[:, None]
+    _, _, S2 = moments_of_sums(sums, centres, means)
+    return Classes(counts, means, S2.sum(axis=0))
 
 
-def from_labels(rows: Rows, spread: FloatArray) -> Theta:
+def from_labels(rows: Rows, spread: NDArray) -> Theta:
     """The start from every site's labelled moments: one component for each class."""
     classes = labelled_classes(rows)
     empty = np.flatnonzero(classes.counts <= 0)
@@ -163,35 +171,36 @@ def match_to_classes(theta: Theta, rows: Rows) -> Theta:
     return reorder(theta, order)
 
 
-def given(start: Theta, weights: Any = None, means: Any = None, covariances: Any = None) -> Theta:
-    """A start with the given parts in place of its own, checked."""
-    K, p = start.means.shape
-    sizes = {"weights_init": (K,), "means_init": (K, p), "covariances_init": (K, p, p)}
-    parts = []
-    for (name, size), mine, wanted in zip(sizes.items(), start, (weights, means, covariances), strict=True):
-        part = mine if wanted is None else np.asarray(wanted, dtype=float)
+def checked(theta: Theta, n_components: int, n_features: int) -> Theta:
+    """A user's starting values, refused where they are no mixture of that many components and features."""
+    sizes = {
+        "weights_init": (n_components,),
+        "means_init": (n_components, n_features),
+        "covariances_init": (n_components, n_features, n_features),
+    }
+    for (name, size), part in zip(sizes.items(), theta, strict=True):
         if part.shape != size:
-            raise StartError(f"{name} has shape {part.shape}; {K} components and {p} features need {size}")
+            what = f"{n_components} components and {n_features} features need {size}"
+            raise StartError(f"{name} has shape {part.shape}; {what}")
         if not np.isfinite(part).all():
             raise StartError(f"{name} has entries that are not finite")
-        parts.append(part)
-    theta = Theta(*parts)
     if (theta.weights <= 0).any() or abs(theta.weights.sum() - 1) > 1e-6:
         raise StartError(f"weights_init must be positive and sum to one; they sum to {theta.weights.sum():.6g}")
     for k, covariance in enumerate(theta.covariances):
-        symmetric = np.allclose(covariance, covariance.T, rtol=1e-8, atol=0)
-        if not symmetric or np.linalg.eigvalsh(covariance)[0] <= 0:
+        close = {"rtol": 1e-8, "atol": 1e-12 * np.abs(covariance).max()}
+        if not np.allclose(covariance, covariance.T, **close) or np.linalg.eigvalsh(covariance)[0] <= 0:
             raise StartError(f"covariances_init[{k}] is not symmetric positive definite")
     return theta
 
 
-def _shrunk(counts: FloatArray, means: FloatArray, scatters: FloatArray, spread: FloatArray) -> Theta:
+def _shrunk(counts: NDArray, means: NDArray, scatters: NDArray, spread: NDArray) -> Theta:
     """Theta of groups; each covariance is drawn towards the common variances with the force of p + 1 rows.
 
-    That makes a covariance of few rows, or of constant features, usable.
+    The common variances are drawn towards the overall ones in the same way, so that covariances of few rows, even of
+    one, or of constant features, are usable.
     """
     p = means.shape[1]
-    common = np.diagonal(scatters.sum(axis=0)) / counts.sum()
-    target = np.diag(np.maximum(common, 1e-6 * spread**2))
+    common = (np.diagonal(scatters.sum(axis=0)) + (p + 1) * spread**2) / (counts.sum() + p + 1)
+    target = np.diag(common)
     covariances = (scatters + (p + 1) * target) / (counts + p + 1)[:, None, None]
     return Theta(counts / counts.sum(), means, covariances)

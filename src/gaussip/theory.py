@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from gaussip.arrays import to_numpy
+from gaussip.arrays import NDArray, to_numpy
 from gaussip.moments import moments, summary
-from gaussip.parameters import Psi, Theta, pack, to_psi, to_theta, unpack
+from gaussip.parameters import Psi, Theta, pack, to_psi, to_theta, unit_of, unpack
 from gaussip.rows import Rows
 
-FloatArray = np.ndarray[Any, Any]
 
-
-def site_maps(rows: Rows, psi: Psi) -> FloatArray:
+def site_maps(rows: Rows, psi: Psi) -> NDArray:
     """F_m(psi) of every site, packed, (M, q); ``psi`` has no leading axes."""
     theta = to_theta(psi)
     everywhere = Theta(*(np.broadcast_to(part, (*rows.shape, *part.shape)) for part in theta))
@@ -43,23 +41,26 @@ def contraction(rows: Rows, theta: Theta, step: float = 1e-5) -> Contraction:
     """L_max at theta, and the rate it stands for: from the mean map's Jacobian in psi.
 
     Labels on a fraction r of the rows multiply both by 1 - r. MNEM's error shrinks by about 1 - eta (1 - rate) a
-    round. The Jacobian is taken by central differences, 2q passes over the rows.
+    round. The Jacobian is taken by central differences in standard units, 2q passes over the rows.
     """
-    share = _shares(rows)
-    psi = to_psi(theta)
-    at = pack(psi)
-    jacobian = np.empty((at.size, at.size))
-    for j in range(at.size):
-        move = np.zeros_like(at)
-        move[j] = step
-        ahead, behind = (share @ site_maps(rows, unpack(vector, psi)) for vector in (at + move, at - move))
-        jacobian[:, j] = (ahead - behind) / (2 * step)
+    unit, share = unit_of(theta), _shares(rows)
+    centre = unit.standard(to_psi(theta))
+    at = pack(centre)
+
+    def mean_map(vector: NDArray) -> NDArray:
+        mean = unpack(share @ site_maps(rows, unit.original(unpack(vector, centre))), centre)
+        return to_numpy(pack(unit.standard(mean)))
+
+    moves = step * np.eye(at.size)
+    jacobian = np.stack([(mean_map(at + move) - mean_map(at - move)) / (2 * step) for move in moves], axis=1)
+    to_standard = to_numpy(pack(unit.standard(unpack(np.eye(at.size), centre)))).T
+    original = np.linalg.solve(to_standard, jacobian @ to_standard)
     return Contraction(
-        norm=float(np.linalg.norm(jacobian, ord=2)),
+        norm=float(np.linalg.norm(original, ord=2)),
         rate=float(np.abs(np.linalg.eigvals(jacobian)).max()),
     )
 
 
-def _shares(rows: Rows) -> FloatArray:
+def _shares(rows: Rows) -> NDArray:
     mass = to_numpy(rows.mass)
     return np.asarray(mass / mass.sum())

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from gaussip.errors import DataError, LabelError
+from gaussip.arrays import NDArray
+from gaussip.errors import DataError, GaussipError, LabelError
 
-AnyArray = np.ndarray[Any, Any]
+LARGEST = 1e100  # beyond, variances overflow
 
 
-def check_cells(X: AnyArray, names: Sequence[str]) -> None:
-    """Refuse missing and infinite cells, and say how many in which column."""
-    for bad, what in ((np.isnan(X), "missing values (NaN)"), (np.isinf(X), "infinite values (infinity)")):
+def check_cells(X: NDArray, names: Sequence[str]) -> None:
+    """Refuse cells that are missing, infinite or huge, and say how many in which column."""
+    huge = np.isfinite(X) & (np.abs(X) > LARGEST)
+    for bad, what, remedy in (
+        (np.isnan(X), "missing values (NaN)", "gaussip fits complete rows: drop those rows or fill them in"),
+        (np.isinf(X), "infinite values (infinity)", "drop those rows or correct them"),
+        (huge, f"values beyond {LARGEST:g}", "their squares would overflow: choose a larger unit for the column"),
+    ):
         counts = bad.sum(axis=0)
         if counts.any():
-            where = ", ".join(f"{counts[j]} in {names[j]!r}" for j in np.flatnonzero(counts)[:8])
+            where = ", ".join(f"{counts[j]} in {str(names[j])!r}" for j in np.flatnonzero(counts)[:8])
             more = np.count_nonzero(counts) - 8
-            raise DataError(
-                f"{counts.sum()} {what}: {where}{f' and {more} more columns' if more > 0 else ''}; "
-                "gaussip fits complete rows: drop those rows or fill them in"
-            )
+            others = f" and {more} more columns" if more > 0 else ""
+            raise DataError(f"{counts.sum()} {what}: {where}{others}; {remedy}")
 
 
-def check_row_weights(sample_weight: Any, n_rows: int) -> AnyArray | None:
+def check_row_weights(sample_weight: Any, n_rows: int) -> NDArray | None:
     """Row weights (n,), or None."""
     if sample_weight is None:
         return None
@@ -39,7 +44,7 @@ def check_row_weights(sample_weight: Any, n_rows: int) -> AnyArray | None:
     return weights
 
 
-def check_sites_filled(mass: AnyArray, names: Sequence[Any]) -> None:
+def check_sites_filled(mass: NDArray, names: Sequence[Any]) -> None:
     """Refuse sites whose rows all have weight zero."""
     empty = [names[int(m)] for m in np.flatnonzero(~(mass > 0))]
     if empty:
@@ -49,12 +54,12 @@ def check_sites_filled(mass: AnyArray, names: Sequence[Any]) -> None:
         )
 
 
-def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[AnyArray | None, AnyArray]:
+def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[NDArray | None, NDArray]:
     """Labels as component numbers, -1 where unlabelled, and the sorted classes they stand for.
 
     Parameters
     ----------
-    y : None, or (n,) labels; -1, None and NaN mean unlabelled
+    y : None, or (n,) labels of one kind, words or whole numbers; -1, None and NaN mean unlabelled
 
     Returns
     -------
@@ -63,23 +68,22 @@ def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[AnyArray | No
     """
     if y is None:
         return None, np.empty(0, dtype=int)
-    # a list that mixes words and NaN must not turn into words alone
     values = np.asarray(y, dtype=object if isinstance(y, (list, tuple)) else None)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.shape != (n_rows,):
         raise LabelError(f"y has shape {values.shape}; {n_rows} rows need ({n_rows},)")
-    known = np.array([_is_label(v) for v in values.tolist()])
+    cells = values.tolist()
+    known = np.array([not is_unlabelled(v) for v in cells])
     if not known.any():
         return None, np.empty(0, dtype=int)
-    seen = np.array(values[known].tolist())
+    seen = one_kind([v for v, k in zip(cells, known, strict=True) if k], "y", LabelError)
     if seen.dtype.kind == "f":
-        if not np.isfinite(seen).all():
-            raise LabelError("y has infinite labels (infinity); use class names or whole numbers")
-        if (seen == np.round(seen)).all():
-            seen = seen.astype(int)
-        else:
-            raise LabelError("y has labels that are not whole numbers; give class names or whole numbers")
+        if not (np.isfinite(seen) & (seen == np.round(seen))).all():
+            raise LabelError(
+                "y has labels that are not whole numbers (or infinity); give class names or whole numbers"
+            )
+        seen = seen.astype(int)
     classes, found = np.unique(seen, return_inverse=True)
     if len(classes) > n_components:
         shown = ", ".join(map(str, classes[:6])) + (", ..." if len(classes) > 6 else "")
@@ -92,9 +96,23 @@ def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[AnyArray | No
     return codes, classes
 
 
-def _is_label(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a cell is empty: None, NaN, or pandas' NA and NaT."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return False
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return value == value and value != -1
-    return True
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def one_kind(cells: Sequence[Any], what: str, error: type[GaussipError]) -> NDArray:
+    """Names as an array, refused where words and numbers are mixed, which would merge 1 and "1"."""
+    kinds = {"words" if isinstance(v, str) else "numbers" if isinstance(v, Real) else type(v).__name__ for v in cells}
+    if len(kinds) > 1:
+        raise error(f"{what} mixes {' and '.join(sorted(kinds))}; use one kind")
+    return np.array(cells)
+
+
+def is_unlabelled(value: Any) -> bool:
+    """Whether a cell of labels holds none: missing, or -1 (as a word too, in tables of words)."""
+    if is_missing(value):
+        return True
+    return value == "-1" if isinstance(value, str) else isinstance(value, Real) and bool(value == -1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import signature
+from numbers import Real
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from gaussip.arrays import Array
@@ -30,7 +31,7 @@ class Algorithm(Protocol):
 
     name: str
     eta: float  #: the step; one where an algorithm has none
-    pooled_limit: bool  #: whether its limit as eta goes to zero is the pooled estimate, W permitting
+    network_sets_target: bool  #: whether it aims at the rows weighted by W's stationary weights, so that W decides
 
     def init(self, start: Theta, site: Site) -> Any:
         """The State before the first round."""
@@ -79,12 +80,12 @@ def register(algorithm: _Class) -> _Class:
 
 def make(name: str, eta: float) -> Algorithm:
     """The algorithm of that name; ``eta`` goes to those that have one."""
-    if name not in REGISTRY:
+    if not isinstance(name, str) or name not in REGISTRY:
         raise SettingError(f"there is no algorithm {name!r}; there are: {', '.join(sorted(REGISTRY))}")
-    if not isinstance(eta, (int, float)) or not 0 < eta <= 1:
+    if not isinstance(eta, Real) or isinstance(eta, bool) or not 0 < float(eta) <= 1:
         raise SettingError(f"eta={eta!r} must be a number in (0, 1]")
     algorithm = REGISTRY[name]
-    made: Algorithm = algorithm(eta=eta) if has_step(name) else algorithm()
+    made: Algorithm = algorithm(eta=float(eta)) if has_step(name) else algorithm()
     return made
 
 

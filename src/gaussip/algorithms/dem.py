@@ -1,7 +1,9 @@
 """Distributed EM over sensor networks (DEM; Gu 2008), a competitor in the paper.
 
 A consensus filter tracks the average of the sites' summaries, one filter step per E-step. Its fixed point
-(I + L)^(-1) u, L the network's Laplacian, is not the pooled one on heterogeneous data, whatever eta.
+(I + L)^(-1) u, L the network's Laplacian, is not the pooled one on heterogeneous data, whatever eta. The sum over
+the neighbours is taken as degree times (weighted average - own): the plain sum where W is row-normalised, and a
+weighted one, L = diag(degree) (I - W), for other weights.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class DEM:
 
     eta: float = 0.01
     name: ClassVar[str] = "dem"
-    pooled_limit: ClassVar[bool] = False
+    network_sets_target: ClassVar[bool] = False
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin with the filter at the start."""
@@ -48,7 +50,7 @@ class DEM:
         return state._replace(heard=unpack(heard["mean"], state.x)), to_theta(state.x)
 
     def update(self, state: State, moments: Moments) -> State:
-        """One filter step: the sum over neighbours is degree times (average - own)."""
+        """One filter step."""
         pull = scale(blend(1.0, state.heard, -1.0, state.x), state.degree)
         mapped = scale(summary(moments), state.share)
         step = blend(1.0, pull, 1.0, blend(1.0, mapped, -1.0, state.x))

@@ -1,6 +1,6 @@
 """EM on the whole sample (and semi-EM, with labels): the yardstick, equations (1) and (2) of the paper.
 
-All sites must be in one process: the moments are averaged over the site axis, as if the rows were pooled.
+All sites must be in one process: the moments are summed over the site axis, as if the rows were pooled.
 """
 
 from __future__ import annotations
@@ -12,28 +12,27 @@ from gaussip.algorithms.base import Site, register
 from gaussip.arrays import Array, namespace
 from gaussip.exchange import Message
 from gaussip.moments import Moments, summary
-from gaussip.parameters import Psi, Theta, scale, to_theta
+from gaussip.parameters import Psi, Theta, to_theta
 
 
 class State(NamedTuple):
-    """The estimate and the site's share of the pooled rows."""
+    """The estimate."""
 
     theta: Theta
-    share: Array
 
 
 @register
 @dataclass(frozen=True)
 class EM:
-    """Whole-sample EM; every site gets the same, pooled estimate."""
+    """Whole-sample EM; every site gets the same, pooled estimate, whatever the network and the weighting."""
 
     name: ClassVar[str] = "em"
     eta: ClassVar[float] = 1.0
-    pooled_limit: ClassVar[bool] = False  # it is pooled on any network
+    network_sets_target: ClassVar[bool] = False
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start."""
-        return State(start, site.share)
+        return State(start)
 
     def message(self, state: State) -> Message:
         """Nothing is exchanged: the rows are pooled."""
@@ -45,18 +44,17 @@ class EM:
 
     def update(self, state: State, moments: Moments) -> State:
         """The M-step, equations (1) and (2)."""
-        gathered = self.gather(scale(summary(moments), state.share))
-        return State(m_step(gathered, state.theta.means), state.share)
+        return State(m_step(summary(self.gather(moments)), state.theta.means))
 
     def estimate(self, state: State) -> Theta:
         """The current estimate."""
         return state.theta
 
-    def gather(self, psi: Psi) -> Psi:
-        """The average over sites, given back to every site."""
-        xp = namespace(psi.alpha)
-        axis = psi.alpha.ndim - 2
-        return Psi(*(xp.broadcast_to(xp.mean(x, axis=axis, keepdims=True), x.shape) for x in psi))
+    def gather(self, moments: Moments) -> Moments:
+        """The sum over sites, given back to every site."""
+        xp = namespace(moments.mass)
+        axis = moments.mass.ndim - 1
+        return Moments(*(xp.broadcast_to(xp.sum(x, axis=axis, keepdims=True), x.shape) for x in moments))
 
 
 def m_step(psi: Psi, about: Array) -> Theta:

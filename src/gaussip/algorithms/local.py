@@ -7,16 +7,16 @@ from typing import ClassVar
 
 from gaussip.algorithms.base import register
 from gaussip.algorithms.em import EM
-from gaussip.parameters import Psi
+from gaussip.moments import Moments
 
 
 @register
 @dataclass(frozen=True)
 class Local(EM):
-    """EM whose average goes over one site: its own."""
+    """EM whose sum goes over one site: its own."""
 
     name: ClassVar[str] = "local"
 
-    def gather(self, psi: Psi) -> Psi:
-        """The site's own summary."""
-        return psi
+    def gather(self, moments: Moments) -> Moments:
+        """The site's own moments."""
+        return moments

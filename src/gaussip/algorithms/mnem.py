@@ -1,4 +1,4 @@
-"""The momentum network EM (MNEM; semi-MNEM with labels), equations (4) and (5) of the paper."""
+"""The momentum network EM (MNEM; semi-MNEM with labels), equation (4) of the paper and, with labels, (6)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MNEM:
 
     eta: float = 0.01
     name: ClassVar[str] = "mnem"
-    pooled_limit: ClassVar[bool] = True
+    network_sets_target: ClassVar[bool] = True
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start, with mass one."""
@@ -46,7 +46,7 @@ class MNEM:
         return state, to_theta(state.psi)
 
     def update(self, state: State, moments: Moments) -> State:
-        """Step 2, equation (4)."""
+        """Step 2: equation (4), and (6) where rows are labelled."""
         mapped = scale(summary(moments), state.factor)
         return state._replace(psi=blend(1 - self.eta, state.psi, self.eta, mapped))
 

@@ -26,7 +26,7 @@ class NGD:
 
     eta: float = 0.01
     name: ClassVar[str] = "ngd"
-    pooled_limit: ClassVar[bool] = True
+    network_sets_target: ClassVar[bool] = True
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start."""

@@ -30,7 +30,7 @@ class NNEM:
 
     name: ClassVar[str] = "nnem"
     eta: ClassVar[float] = 1.0
-    pooled_limit: ClassVar[bool] = False
+    network_sets_target: ClassVar[bool] = False
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start."""

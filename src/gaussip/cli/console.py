@@ -48,15 +48,16 @@ def command(function: Callable[P, Answer]) -> Callable[P, None]:
             try:
                 answer = function(*args, **kwargs)
             except GaussipError as error:
+                message = _with_options(str(error))
                 if as_json:
-                    _print_json({"error": {"type": type(error).__name__, "message": str(error)}})
+                    _print_json({"error": {"type": type(error).__name__, "message": message}})
                 else:
-                    err.print(f"error: {error}", style="red", markup=False)
+                    err.print(f"error: {message}", style="red", markup=False)
                 raise typer.Exit(2) from None
             except KeyboardInterrupt:
                 err.print("interrupted; nothing was written")
                 raise typer.Exit(130) from None
-        said = list(dict.fromkeys(str(w.message) for w in caught))
+        said = list(dict.fromkeys(_with_options(str(w.message)) for w in caught))
         if as_json:
             _print_json({**answer, "warnings": said})
             return
@@ -66,6 +67,24 @@ def command(function: Callable[P, Answer]) -> Callable[P, None]:
             err.print(f"warning: {line}", style="yellow", markup=False)
 
     return run
+
+
+OPTIONS = {
+    "n_components": "--components",
+    "max_rounds": "--rounds",
+    "reg_covar": "--reg-covar",
+    "init_params": "--start",
+    "n_init": "--n-init",
+    "sample_weight": "the column of --weights",
+    "give means_init, weights_init and covariances_init": "give a model file as --start",
+}
+
+
+def _with_options(text: str) -> str:
+    """A message of the library in the words of the command line."""
+    for name, option in OPTIONS.items():
+        text = text.replace(name, option)
+    return text.replace("y has", "the column of --labels has") if text.startswith("y has") else text
 
 
 def _print_json(found: dict[str, Any]) -> None:
@@ -95,6 +114,12 @@ def table(columns: list[str], rows: list[list[str]], title: str | None = None) -
     for row in rows:
         drawn.add_row(*row)
     return drawn
+
+
+def component_names(mixture: Any) -> list[str]:
+    """How people see the components: by class where there is one, else by number."""
+    classes = [str(name) for name in mixture.classes_]
+    return classes + [f"component {k}" for k in range(len(classes), mixture.n_components)]
 
 
 @contextmanager

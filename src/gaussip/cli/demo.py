@@ -12,7 +12,7 @@ from gaussip.cli.console import Answer, Json, progress, table
 
 def run(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the pictures.")] = Path("out"),
-    rounds: Annotated[int, typer.Option(help="Most rounds.")] = 3000,
+    rounds: Annotated[int, typer.Option(min=1, help="Most rounds.")] = 3000,
     json: Json = False,
 ) -> Answer:
     """Fit breast-cancer data over eight sites, most of which see one diagnosis only.

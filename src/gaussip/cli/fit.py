@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from gaussip.cli.console import Answer, Json, progress, table
-from gaussip.errors import ModelFileError, SettingError
+from gaussip.cli.console import Answer, Json, component_names, progress, table
+from gaussip.errors import LabelError, SettingError
+from gaussip.files import refuse_overwriting
 
 
 def run(
@@ -36,7 +37,7 @@ def run(
     start: Annotated[str, typer.Option(help="kmeans, labels, or a model file to go on from.")] = "kmeans",
     n_init: Annotated[int, typer.Option(help="Number of k-means starts; the best fit is kept.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    seed: Annotated[int, typer.Option(help="Seed of starts and random networks.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of starts and random networks.")] = 0,
     force: Annotated[bool, typer.Option(help="Overwrite the model file if there is one.")] = False,
     json: Json = False,
 ) -> Answer:
@@ -44,35 +45,32 @@ def run(
 
     Example: `gaussip fit patients.csv --sites hospital --labels diagnosis --components 3 --out model.npz`
     """
+    from gaussip.data.split import by_column
     from gaussip.data.tables import pick, read_network, read_sites
     from gaussip.estimator import NetworkGaussianMixture
+    from gaussip.validation import is_unlabelled
 
-    if out.exists() and not force:
-        raise ModelFileError(f"{out} exists; choose another --out, or give --force to overwrite it")
-    if not out.parent.is_dir():
-        raise ModelFileError(f"there is no folder {out.parent} for --out; make it first")
-    joined, named_by_file = read_sites(tables)
+    refuse_overwriting(out, force=force)
+    joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
     if sites is None and named_by_file is None and algorithm != "em":
         raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
     named = [name.strip() for name in feature_columns.split(",")] if feature_columns else None
     columns = pick(joined, features=named, sites=sites, labels=labels, weights=weights)
     of_row = columns.sites if columns.sites is not None else named_by_file
-    settings: dict[str, Any] = {"init_params": start}
-    if start.endswith(".npz"):
-        before = NetworkGaussianMixture.load(start)
-        settings = {
-            "weights_init": before.weights_,
-            "means_init": before.means_,
-            "covariances_init": before.covariances_,
-        }
+    n_labelled = sum(not is_unlabelled(v) for v in columns.labels.tolist()) if columns.labels is not None else 0
+    if columns.labels is not None and n_labelled == 0:
+        raise LabelError(f"column {labels!r} holds no labels; leave --labels out to fit without")
+    goes_on = start.endswith(".npz")
+    mixture = NetworkGaussianMixture.load(start) if goes_on else NetworkGaussianMixture()
     joining: Any = network
     if network.endswith(".csv"):
         if of_row is None:
             raise SettingError("a network file needs sites")
-        joining = read_network(network, sorted(set(of_row.tolist())))
-    mixture = NetworkGaussianMixture(
-        components, algorithm=algorithm, network=joining, mixing=mixing, eta=eta, max_rounds=rounds, tol=tol,
-        reg_covar=reg_covar, weighting=weighting, n_init=n_init, device=device, random_state=seed, **settings,
+        joining = read_network(network, by_column(of_row)[1].tolist())
+    mixture.set_params(
+        n_components=components, algorithm=algorithm, network=joining, mixing=mixing, eta=eta, max_rounds=rounds,
+        tol=tol, reg_covar=reg_covar, weighting=weighting, n_init=n_init, device=device, random_state=seed,
+        warm_start=goes_on, init_params=mixture.init_params if goes_on else start,
     )  # fmt: skip
     with progress(rounds) as advance:
         mixture._watch = lambda now: advance("fitting", now.round)
@@ -81,14 +79,15 @@ def run(
     features = columns.X.column_names
     last = {name: values[-1].item() for name, values in mixture.history_.items()}
     summary = (
-        f"{columns.X.num_rows} rows at {len(mixture.sites_)} sites, {len(features)} features: "
+        f"{columns.X.num_rows} rows at {len(mixture.sites_)} sites, {len(features)} features, {n_labelled} labelled: "
         f"{'converged' if mixture.converged_ else 'not converged'} after {mixture.n_rounds_} rounds, "
         f"log-likelihood {last['log_likelihood']:.6g} per row, disagreement {last['disagreement']:.2g}, "
         f"{last['bytes'] / 1e6:.3g} MB exchanged"
     )
     return Answer(
         [summary, "", _components(mixture, features), "", f"model written to {out}"],
-        model=str(out), sites=mixture.sites_, classes=mixture.classes_, features=features,
+        model=str(out), rows=columns.X.num_rows, labelled=n_labelled, sites=mixture.sites_,
+        classes=mixture.classes_, features=features,
         rounds=mixture.n_rounds_, converged=mixture.converged_, **{k: v for k, v in last.items() if k != "round"},
         mixture_weights=mixture.weights_, means=mixture.means_, covariances=mixture.covariances_,
     )  # fmt: skip
@@ -97,8 +96,7 @@ def run(
 def _components(mixture: Any, features: list[str], most: int = 8) -> Any:
     shown = features[:most]
     rows = []
-    for k in range(mixture.n_components):
-        name = str(mixture.classes_[k]) if k < len(mixture.classes_) else f"component {k}"
+    for k, name in enumerate(component_names(mixture)):
         means = [f"{m:.4g}" for m in mixture.means_[k][:most]]
         rows.append([name, f"{mixture.weights_[k]:.3f}", *means, *["..."] * (len(features) > most)])
     return table(["", "weight", *shown, *["..."] * (len(features) > most)], rows)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gaussip.cli.console import Answer, Json, table
+from gaussip.errors import SettingError
+from gaussip.files import refuse_overwriting
 
 
 def run(
-    name: Annotated[str, typer.Argument(help="circle, circle(2), ring, star, fixed-degree(3), grid, ...")],
-    sites: Annotated[int, typer.Option(help="Number of sites M.")],
+    name: Annotated[
+        str, typer.Argument(help="circle, circle(2), ring, star, fixed-degree(3), ..., or a .csv of sender, hearer.")
+    ],
+    sites: Annotated[
+        int | None, typer.Option(min=2, max=5000, help="Number of sites M; not needed for a .csv.")
+    ] = None,
     mixing: Annotated[str, typer.Option(help="row or metropolis.")] = "row",
-    seed: Annotated[int, typer.Option(help="Seed of networks drawn at random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of networks drawn at random.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf, with its edges in a .csv.")] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite the drawing and its .csv if they exist.")] = False,
     json: Json = False,
 ) -> Answer:
     """Measure a network, and draw it.
@@ -24,12 +31,23 @@ def run(
     """
     from gaussip.networks import degrees, measures, mixing_weights
 
-    W = mixing_weights(name, range(sites), mixing, seed)
+    if name.endswith(".csv"):
+        from gaussip.data.tables import read_network
+
+        graph = read_network(name)
+        nodes: list[Any] = sorted(graph)
+        W = mixing_weights(graph, nodes, mixing)
+    elif sites is None:
+        raise SettingError("say over how many sites the network goes, with --sites M")
+    else:
+        nodes = list(range(sites))
+        W = mixing_weights(name, nodes, mixing, seed)
     found = measures(W)
     heard = degrees(W)
-    shares = sites * found.stationary
+    M = len(nodes)
+    shares = M * found.stationary
     rows = [
-        ["sites", f"{sites}"],
+        ["sites", f"{M}"],
         ["neighbours heard", f"{heard.min():.0f} to {heard.max():.0f}"],
         ["SE(W), imbalance", f"{found.se_w:.4f}"],
         ["sigma_w, mixing", f"{found.sigma_w:.4f}"],
@@ -38,13 +56,15 @@ def run(
     ]
     files = []
     if plot is not None:
+        from gaussip.plots import paths_of
         from gaussip.plots.network import draw_network
 
-        files = [str(path) for path in draw_network(W, range(sites), plot, title=f"{name}, {sites} sites")]
+        refuse_overwriting(*paths_of(plot), force=force)
+        files = [str(path) for path in draw_network(W, nodes, plot, title=f"{name}, {M} sites")]
     shown: list[object] = [table([name, ""], rows)]
     if files:
         shown.append(f"written: {', '.join(files)}")
     return Answer(
-        shown, network=name, sites=sites, mixing=mixing, se_w=found.se_w, sigma_w=found.sigma_w,
+        shown, network=name, sites=nodes, mixing=mixing, se_w=found.se_w, sigma_w=found.sigma_w,
         spectral_gap=found.spectral_gap, stationary=found.stationary, degrees=heard, files=files,
     )  # fmt: skip

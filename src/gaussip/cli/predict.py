@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from gaussip.cli.console import Answer, Json
-from gaussip.errors import DataError
+from gaussip.cli.console import Answer, Json, component_names
+from gaussip.files import refuse_overwriting
 
 
 def run(
@@ -34,14 +34,14 @@ def run(
     from gaussip.estimator import NetworkGaussianMixture
 
     mixture = NetworkGaussianMixture.load(model)
-    if out is not None and out.exists() and not force:
-        raise DataError(f"{out} exists; choose another --out, or give --force to overwrite it")
+    if out is not None:
+        refuse_overwriting(out, force=force)
     features = [str(name) for name in getattr(mixture, "feature_names_in_", [])]
     X = pick(read_table(rows), features=features or None).X
     probabilities = mixture.predict_proba(X)
-    named = len(mixture.classes_) == mixture.n_components
-    names = [str(mixture.classes_[k]) if named else f"component {k}" for k in range(mixture.n_components)]
-    found = {"prediction": mixture.predict(X)}
+    names = component_names(mixture)
+    every = len(mixture.classes_) == mixture.n_components
+    found = {"prediction": mixture.predict(X) if every else np.array(names)[probabilities.argmax(axis=1)]}
     found |= {f"probability of {name}": probabilities[:, k] for k, name in enumerate(names)}
     found["log-density"] = mixture.score_samples(X)
     if out is not None:

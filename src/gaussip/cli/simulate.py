@@ -24,9 +24,11 @@ def run(
     weighting: Annotated[str, typer.Option(help="rows or equal.")] = "rows",
     eta: Annotated[float, typer.Option(help="Step of those methods that are given none.")] = 0.01,
     rounds: Annotated[int, typer.Option(help="Most rounds.")] = 1000,
-    noise: Annotated[float, typer.Option(help="Standard deviation of the starting means about the truth.")] = 0.1,
+    noise: Annotated[
+        float, typer.Option(min=0, help="Standard deviation of the starting means about the truth.")
+    ] = 0.1,
     replicates: Annotated[int, typer.Option(help="Data sets.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of data and starts.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of data and starts.")] = 0,
     json: Json = False,
 ) -> Answer:
     """Fit data from the paper's simulation model by several algorithms, and compare their errors.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from gaussip.arrays import NDArray
 from gaussip.data import split
 from gaussip.errors import SettingError
 from gaussip.parameters import Theta
 
-FloatArray = np.ndarray[Any, Any]
 SPREADS = ("homogeneous", "heterogeneous", "dirichlet")
 
 
@@ -54,13 +54,13 @@ class Setting:
 class Dataset(NamedTuple):
     """Rows with everything that is known of them."""
 
-    X: FloatArray  #: (N, p)
-    classes: FloatArray  #: (N,), the component each row came from
-    labels: FloatArray  #: (N,), the same where it is shown, -1 elsewhere
-    sites: FloatArray  #: (N,), 0..M-1
+    X: NDArray  #: (N, p)
+    classes: NDArray  #: (N,), the component each row came from
+    labels: NDArray  #: (N,), the same where it is shown, -1 elsewhere
+    sites: NDArray  #: (N,), 0..M-1
     truth: Theta
 
-    def by_site(self, values: FloatArray) -> list[FloatArray]:
+    def by_site(self, values: NDArray) -> list[NDArray]:
         """Values of the rows (N, ...) as one array per site."""
         return [values[self.sites == m] for m in range(int(self.sites.max()) + 1)]
 
@@ -70,8 +70,7 @@ def draw(setting: Setting, seed: int | np.random.SeedSequence) -> Dataset:
 
     Data sets that differ only in how rows are dealt or labelled hold the same rows.
     """
-    sequence = np.random.SeedSequence(seed) if isinstance(seed, int) else seed
-    model, rows, dealing, labelling = (np.random.default_rng(s) for s in sequence.spawn(4))
+    model, rows, dealing, labelling = streams(seed, 4)
     truth = true_parameters(setting, model)
     X, classes = sample(truth, setting.n_rows, rows)
     sizes = split.sizes(setting.n_rows, setting.n_sites, setting.size_ratio)
@@ -83,6 +82,13 @@ def draw(setting: Setting, seed: int | np.random.SeedSequence) -> Dataset:
         sites = split.dirichlet(classes, sizes, setting.concentration, dealing)
     labels = split.show_labels(classes, sites, setting.labelled, labelling)
     return Dataset(X, classes, labels, sites, truth)
+
+
+def streams(seed: int | np.random.SeedSequence, n: int) -> list[np.random.Generator]:
+    """Independent generators of a seed: the same ones however often they are asked for."""
+    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(int(seed))
+    keys = [(*sequence.spawn_key, j) for j in range(n)]
+    return [np.random.default_rng(np.random.SeedSequence(sequence.entropy, spawn_key=key)) for key in keys]
 
 
 def true_parameters(setting: Setting, rng: np.random.Generator) -> Theta:
@@ -98,7 +104,7 @@ def true_parameters(setting: Setting, rng: np.random.Generator) -> Theta:
     )
 
 
-def sample(theta: Theta, n_rows: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+def sample(theta: Theta, n_rows: int, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
     """Rows (n, p) of a mixture and the component each came from (n,)."""
     K, p = theta.means.shape
     classes = rng.choice(K, size=n_rows, p=theta.weights / theta.weights.sum())

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from gaussip.arrays import NDArray
 from gaussip.errors import DataError, SettingError
+from gaussip.validation import is_missing, one_kind
 
-IntArray = np.ndarray[Any, Any]
 
-
-def sizes(n_rows: int, n_sites: int, ratio: float = 1.0) -> IntArray:
+def sizes(n_rows: int, n_sites: int, ratio: float = 1.0) -> NDArray:
     """Rows per site: equal, or falling geometrically with the given ratio of largest to smallest.
 
     >>> sizes(10, 3)
@@ -32,12 +32,12 @@ def sizes(n_rows: int, n_sites: int, ratio: float = 1.0) -> IntArray:
     return np.asarray(counts + 1)
 
 
-def homogeneous(counts: IntArray, rng: np.random.Generator) -> IntArray:
+def homogeneous(counts: NDArray, rng: np.random.Generator) -> NDArray:
     """Rows dealt at random: every site sees the same patients."""
     return rng.permutation(np.repeat(np.arange(len(counts)), counts))
 
 
-def heterogeneous(classes: IntArray, counts: IntArray, rng: np.random.Generator) -> IntArray:
+def heterogeneous(classes: NDArray, counts: NDArray, rng: np.random.Generator) -> NDArray:
     """Rows sorted by class and dealt in order: most sites see one class (the paper's heterogeneous case)."""
     shuffled = rng.permutation(len(classes))
     order = shuffled[np.argsort(classes[shuffled], kind="stable")]
@@ -46,7 +46,7 @@ def heterogeneous(classes: IntArray, counts: IntArray, rng: np.random.Generator)
     return sites
 
 
-def dirichlet(classes: IntArray, counts: IntArray, concentration: float, rng: np.random.Generator) -> IntArray:
+def dirichlet(classes: NDArray, counts: NDArray, concentration: float, rng: np.random.Generator) -> NDArray:
     """Label skew: each site's class proportions are a Dirichlet draw around the overall ones.
 
     Sites are filled to their sizes from what is left of the classes, by their proportions; small concentrations
@@ -65,25 +65,24 @@ def dirichlet(classes: IntArray, counts: IntArray, concentration: float, rng: np
     return sites
 
 
-def by_column(values: Any) -> tuple[IntArray, IntArray]:
+def by_column(values: Any) -> tuple[NDArray, NDArray]:
     """Sites named by a column: the site of each row 0..M-1, and the names in sorted order."""
-    column = np.asarray(values)
+    column = np.asarray(values, dtype=object if isinstance(values, (list, tuple)) else None)
     if column.ndim != 1:
         raise DataError(f"sites must be one value per row, not an array of shape {column.shape}")
-    missing = np.array([v is None or v != v for v in column.tolist()])
+    cells = column.tolist()
+    missing = np.array([is_missing(v) for v in cells])
     if missing.any():
-        raise DataError(f"{missing.sum()} rows have no site (first: row {int(missing.argmax())})")
-    try:
-        names, codes = np.unique(column, return_inverse=True)
-    except TypeError as error:
-        kinds = sorted({type(v).__name__ for v in column.tolist()})
-        raise DataError(f"site names mix {' and '.join(kinds)}; use one kind") from error
+        raise DataError(
+            f"{missing.sum()} rows have no site (the first is row {int(missing.argmax()) + 1}, counted from 1)"
+        )
+    names, codes = np.unique(one_kind(cells, "sites", DataError), return_inverse=True)
     return codes, names
 
 
 def show_labels(
-    classes: IntArray, sites: IntArray, fraction: float | Sequence[float], rng: np.random.Generator
-) -> IntArray:
+    classes: NDArray, sites: NDArray, fraction: float | Sequence[float], rng: np.random.Generator
+) -> NDArray:
     """Labels with a given fraction shown at each site (rounded to whole rows), -1 elsewhere."""
     fractions = np.broadcast_to(np.asarray(fraction, dtype=float), (int(sites.max()) + 1,))
     labels = np.full(len(classes), -1)

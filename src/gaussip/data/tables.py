@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,39 +14,49 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from gaussip.arrays import NDArray
 from gaussip.errors import DataError, NetworkError
+from gaussip.files import whole
 from gaussip.validation import check_cells
 
 NULLS = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"]
-AnyArray = np.ndarray[Any, Any]
 
 
 class Columns(NamedTuple):
     """What a fit takes from a table."""
 
     X: pa.Table  #: (n, p), the features by name, complete
-    sites: AnyArray | None  #: (n,)
-    labels: AnyArray | None  #: (n,), None where missing
-    weights: AnyArray | None  #: (n,)
+    sites: NDArray | None  #: (n,)
+    labels: NDArray | None  #: (n,), None where missing
+    weights: NDArray | None  #: (n,)
 
 
-def read_table(path: str | os.PathLike[str]) -> pa.Table:
-    """A CSV (.csv) or Parquet (.parquet, .pq) file."""
+def read_table(path: str | os.PathLike[str], names: Sequence[str] = ()) -> pa.Table:
+    """A CSV (.csv) or Parquet (.parquet, .pq) file.
+
+    ``names`` are columns that hold names (sites, classes): in a CSV they are kept as they are written, so that 01
+    and 1 stay apart.
+    """
     file = Path(path)
     if not file.is_file():
         raise DataError(f"there is no file {file}")
-    kind = file.suffix.lower()
-    if kind not in (".csv", ".parquet", ".pq"):
-        raise DataError(f"{file}: tables are .csv or .parquet files, not {kind or 'files without an ending'}")
+    kind = _kind(path)
     try:
         if kind == ".csv":
-            options = pa.csv.ConvertOptions(null_values=NULLS, strings_can_be_null=True)
+            as_written = {name: pa.string() for name in names}
+            options = pa.csv.ConvertOptions(null_values=NULLS, strings_can_be_null=True, column_types=as_written)
             table = pa.csv.read_csv(file, convert_options=options)
         else:
             table = pa.parquet.read_table(file)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{file} cannot be read: {error}") from error
-    twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+        columns = table.column_names
+    except (UnicodeDecodeError, pa.ArrowException, OSError) as error:
+        hint = "; a CSV is UTF-8 text with a header line and commas between columns" if kind == ".csv" else ""
+        raise DataError(f"{file} cannot be read: {error}{hint}") from error
+    if any(pa.types.is_binary(column.type) for column in table.columns) and kind == ".csv":
+        raise DataError(f"{file} is not UTF-8 text; save it as UTF-8")
+    if len(columns) == 1 and re.search("[;\t]", columns[0]):
+        raise DataError(f"{file} has one column, {columns[0]!r}; separate columns by commas")
+    twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
         raise DataError(f"{file} has more than one column named {twice[0]!r}")
     if table.num_rows == 0:
@@ -55,24 +66,15 @@ def read_table(path: str | os.PathLike[str]) -> pa.Table:
 
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> None:
     """Columns as a CSV or Parquet file, whole or not at all."""
-    file = Path(path)
     table = pa.table(dict(columns))
-    partial = file.with_name(f".{file.name}.{os.getpid()}.part")
-    try:
-        if file.suffix.lower() == ".csv":
-            pa.csv.write_csv(table, partial)
-        else:
-            pa.parquet.write_table(table, partial)
-        os.replace(partial, file)
-    except OSError as error:
-        raise DataError(f"cannot write {file}: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    write = pa.csv.write_csv if _kind(path) == ".csv" else pa.parquet.write_table
+    with whole(path) as partial:
+        write(table, partial)
 
 
-def read_sites(paths: Sequence[str | os.PathLike[str]]) -> tuple[pa.Table, AnyArray | None]:
+def read_sites(paths: Sequence[str | os.PathLike[str]], names: Sequence[str] = ()) -> tuple[pa.Table, NDArray | None]:
     """One table, or one for each site: then joined, with the site of each row named by its file."""
-    tables = {Path(path).stem: read_table(path) for path in paths}
+    tables = {Path(path).stem: read_table(path, names) for path in paths}
     if len(tables) < len(paths):
         raise DataError("two tables have the same file name; sites are named by their files, so names must differ")
     first, *others = tables.items()
@@ -82,15 +84,15 @@ def read_sites(paths: Sequence[str | os.PathLike[str]]) -> tuple[pa.Table, AnyAr
         lacks = [c for c in first[1].column_names if c not in table.column_names]
         extra = [c for c in table.column_names if c not in first[1].column_names]
         if lacks or extra:
+            faults = [f"lacks {lacks}"] * bool(lacks) + [f"has also {extra}"] * bool(extra)
             raise DataError(
-                f"the columns of site {name!r} differ from those of site {first[0]!r}: "
-                f"{f'lacks {lacks}' if lacks else ''}{' and ' if lacks and extra else ''}"
-                f"{f'has also {extra}' if extra else ''}; all sites need the same columns"
+                f"the columns of site {name!r} differ from those of site {first[0]!r}: {' and '.join(faults)}; "
+                "all sites need the same columns"
             )
-    names = np.repeat(list(tables), [table.num_rows for table in tables.values()])
+    of_row = np.repeat(list(tables), [table.num_rows for table in tables.values()])
     same = [table.select(first[1].column_names) for table in tables.values()]
     try:
-        return pa.concat_tables(same, promote_options="permissive"), names
+        return pa.concat_tables(same, promote_options="permissive"), of_row
     except pa.ArrowException as error:
         raise DataError(f"a column has another type at another site: {error}") from error
 
@@ -115,37 +117,66 @@ def pick(
     check_cells(np.column_stack(list(X.values())), chosen)
     return Columns(
         X=pa.table(X),
-        sites=None if sites is None else _values(table, sites),
-        labels=None if labels is None else _values(table, labels),
+        sites=None if sites is None else _names(table, sites),
+        labels=None if labels is None else _names(table, labels),
         weights=None if weights is None else _numbers(table, weights),
     )
 
 
-def read_network(path: str | os.PathLike[str], sites: Sequence[Any]) -> Any:
-    """A directed graph from a table with columns ``sender`` and ``hearer`` (site names) and maybe ``weight``."""
-    table = read_table(path)
+def read_network(path: str | os.PathLike[str], sites: Sequence[Any] | None = None) -> nx.DiGraph:
+    """A directed graph from a table with columns ``sender`` and ``hearer`` and maybe ``weight``.
+
+    Parameters
+    ----------
+    sites : names of the sites, which the table writes in any way that reads the same; by default those in the table
+    """
+    table = read_table(path, ["sender", "hearer"])
     if not {"sender", "hearer"} <= set(table.column_names):
         raise NetworkError(f"{path}: a network's table has columns sender and hearer, and maybe weight")
-    known = {str(site): site for site in sites}
-    ends = [[known.get(str(v), str(v)) for v in table[end].to_pylist()] for end in ("sender", "hearer")]
+    known = {str(site): site for site in sites or ()}
+    ends = [[known.get(str(v), v) for v in _names(table, end).tolist()] for end in ("sender", "hearer")]
     graph = nx.DiGraph()
-    graph.add_nodes_from(sites)
-    if "weight" in table.column_names:
-        graph.add_weighted_edges_from(zip(*ends, _numbers(table, "weight").tolist(), strict=True))
-    else:
-        graph.add_edges_from(zip(*ends, strict=True))
+    graph.add_nodes_from(sites if sites is not None else sorted({*ends[0], *ends[1]}))
+    weight = _numbers(table, "weight") if "weight" in table.column_names else np.ones(table.num_rows)
+    graph.add_weighted_edges_from(zip(*ends, weight.tolist(), strict=True))
     return graph
 
 
-def _numbers(table: pa.Table, name: str) -> AnyArray:
+def _kind(path: str | os.PathLike[str]) -> str:
+    """The ending of a table's file, lower case; refused if it is no table's."""
+    kind = Path(path).suffix.lower()
+    if kind not in (".csv", ".parquet", ".pq"):
+        raise DataError(f"{path}: tables are .csv or .parquet files, not {kind or 'files without an ending'}")
+    return kind
+
+
+def _numbers(table: pa.Table, name: str) -> NDArray:
     column = table[name]
-    kind = column.type
-    numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
-    if not any(fits(kind) for fits in numeric):
-        raise DataError(f"column {name!r} holds {kind}, not numbers; name the feature columns with --features")
-    return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=float)
+    is_ = pa.types
+    if not any(
+        f(column.type) for f in (is_.is_integer, is_.is_floating, is_.is_boolean, is_.is_decimal, is_.is_null)
+    ):
+        cells = column.to_pylist()
+        row = next(i for i, v in enumerate(cells) if v is not None and not _is_number(str(v)))
+        raise DataError(
+            f"column {name!r} holds {cells[row]!r} in row {row + 1} (counted from 1), which is not a number; "
+            "correct it, or name the feature columns of a fit with --features"
+        )
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=float)
 
 
-def _values(table: pa.Table, name: str) -> AnyArray:
-    values = table[name].to_pylist()
-    return np.array(values) if None not in values else np.array(values, dtype=object)
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _names(table: pa.Table, name: str) -> NDArray:
+    """A column of names; whole numbers where all are written as such (01 is not), None where missing."""
+    cells = table[name].to_pylist()
+    texts = [v for v in cells if isinstance(v, str)]
+    if texts and all(re.fullmatch(r"-?(0|[1-9]\d*)(\.0+)?", text) for text in texts):
+        cells = [int(float(v)) if isinstance(v, str) else v for v in cells]
+    return np.array(cells, dtype=object if None in cells else None)

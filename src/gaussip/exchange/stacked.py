@@ -30,9 +30,10 @@ class Stacked:
         degrees = np.diff(W.indptr)
         M, slots = W.shape[0], int(degrees.max())
         self._heard = np.zeros((slots, M), dtype=np.int64)
-        self._weight = np.zeros((slots, M))  # rows of lower degree are padded with weight zero
+        self._weight = np.zeros((slots, M))
         for m in range(M):
             row = slice(W.indptr[m], W.indptr[m + 1])
+            self._heard[:, m] = W.indices[row.start]  # lower degrees are padded with a neighbour of weight zero
             self._heard[: degrees[m], m] = W.indices[row]
             self._weight[: degrees[m], m] = W.data[row]
         self.bytes_sent = 0  # by all sites together, for each leading index before the site axis
@@ -42,7 +43,8 @@ class Stacked:
         """The neighbourhood average of each channel."""
         size = sum(v.shape[-1] * namespace(v).finfo(v.dtype).bits // 8 for v in message.values())
         self.bytes_sent += int(size) * self._messages
-        return {channel: self._mean(values) for channel, values in message.items()}
+        combine = {"mean": self._mean}
+        return {channel: combine[channel](values) for channel, values in message.items()}
 
     def _mean(self, values: Array) -> Array:
         xp = namespace(values)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+from gaussip.arrays import NDArray
 
 
 class Measures(NamedTuple):
@@ -16,7 +16,7 @@ class Measures(NamedTuple):
     se_w: float  #: SE(W), imbalance: 0 when every site counts the same
     sigma_w: float  #: mixing: the smaller, the faster sites agree
     spectral_gap: float  #: 1 - |second largest eigenvalue| of W
-    stationary: FloatArray  #: (M,), the share of each site in the limit, sums to one
+    stationary: NDArray  #: (M,), the share of each site in the limit, sums to one
 
 
 def measures(W: Any) -> Measures:
@@ -39,10 +39,10 @@ def sigma(W: Any) -> float:
 def spectral_gap(W: Any) -> float:
     """One minus the second largest modulus among W's eigenvalues."""
     moduli = np.sort(np.abs(np.linalg.eigvals(_dense(W))))
-    return float(1 - moduli[-2]) if moduli.size > 1 else 1.0
+    return max(0.0, float(1 - moduli[-2])) if moduli.size > 1 else 1.0
 
 
-def stationary_weights(W: Any) -> FloatArray:
+def stationary_weights(W: Any) -> NDArray:
     """The left Perron vector pi: pi W = pi, summing to one. MNEM's target as eta goes to zero."""
     W = _dense(W)
     M = W.shape[0]
@@ -52,13 +52,13 @@ def stationary_weights(W: Any) -> FloatArray:
     return np.asarray(np.linalg.solve(system, np.eye(M)[-1]))
 
 
-def degrees(W: Any) -> FloatArray:
+def degrees(W: Any) -> NDArray:
     """How many other sites each site hears."""
     W = _dense(W)
     return np.asarray((W > 0).sum(axis=1) - (np.diagonal(W) > 0), dtype=float)
 
 
-def degree_shares(W: Any) -> FloatArray:
+def degree_shares(W: Any) -> NDArray:
     """M pi as each site can tell from its own degree: d_m / mean d on a two-way row-normalised network, else 1."""
     W = _dense(W)
     d = degrees(W)
@@ -69,5 +69,5 @@ def degree_shares(W: Any) -> FloatArray:
     return np.asarray(d / d.mean())
 
 
-def _dense(W: Any) -> FloatArray:
+def _dense(W: Any) -> NDArray:
     return np.asarray(W.toarray() if sparse.issparse(W) else W, dtype=float)

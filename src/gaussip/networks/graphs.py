@@ -81,7 +81,7 @@ def chain(n_sites: int) -> nx.DiGraph:
 
 
 def grid(n_sites: int) -> nx.DiGraph:
-    """The most square rectangle of sites, each hearing those beside, above and below it."""
+    """The most square rectangle of sites, each hearing those beside, above and below it; a chain if M is prime."""
     _at_least(n_sites, 2, "grid")
     rows = max(r for r in range(1, math.isqrt(n_sites) + 1) if n_sites % r == 0)
     columns = n_sites // rows

@@ -35,26 +35,31 @@ NETWORKS: dict[str, Named] = {
 }
 
 
+def parse(name: str) -> tuple[Named, list[Any]]:
+    """What a name means: the network and what stands in its brackets."""
+    found = re.fullmatch(r"\s*([a-z-]+?)\s*(?:\(\s*([^()]*?)\s*\))?\s*", name)
+    if found is None or found[1] not in NETWORKS:
+        raise NetworkError(f"there is no network {name!r}; there are: {', '.join(usages())}")
+    known, text = NETWORKS[found[1]], found[2]
+    if not text:
+        if known.required:
+            raise NetworkError(f"network {name!r} needs a number; write {usage(found[1])}")
+        return known, []
+    try:
+        if known.argument is None:
+            raise ValueError
+        return known, [known.argument(text)]
+    except ValueError:
+        raise NetworkError(f"network {name!r} is not understood; write {usage(found[1])}") from None
+
+
 def by_name(name: str, n_sites: int, seed: int | np.random.Generator | None = None) -> nx.DiGraph:
     """The network of that name over 0..n_sites-1.
 
     >>> sorted(by_name("circle(2)", 4).predecessors(0))
     [1, 2]
     """
-    found = re.fullmatch(r"\s*([a-z-]+?)\s*(?:\(\s*([^()]*?)\s*\))?\s*", name)
-    if found is None or found[1] not in NETWORKS:
-        raise NetworkError(f"there is no network {name!r}; there are: {', '.join(usages())}")
-    known, text = NETWORKS[found[1]], found[2]
-    arguments: list[Any] = []
-    if text:
-        try:
-            if known.argument is None:
-                raise ValueError
-            arguments.append(known.argument(text))
-        except ValueError:
-            raise NetworkError(f"network {name!r} is not understood; write {usage(found[1])}") from None
-    elif known.required:
-        raise NetworkError(f"network {name!r} needs a number; write {usage(found[1])}")
+    known, arguments = parse(name)
     return known.build(n_sites, *arguments, **({"seed": seed} if known.random else {}))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from gaussip.errors import NetworkError, SettingError
-from gaussip.networks.named import by_name
+from gaussip.networks.named import by_name, parse
 
 MIXINGS = ("row", "metropolis")
 
@@ -38,11 +38,12 @@ def mixing_weights(
     """
     if mixing not in MIXINGS:
         raise SettingError(f"mixing={mixing!r} is not one of {', '.join(map(repr, MIXINGS))}")
+    if isinstance(network, str):
+        parse(network)
     if len(sites) == 1:
         return sparse.csr_array(np.ones((1, 1)))
     if isinstance(network, str):
-        network = by_name(network, len(sites), seed)
-        W = _of_graph(network, range(len(sites)), mixing)
+        W = _of_graph(by_name(network, len(sites), seed), range(len(sites)), mixing)
     elif isinstance(network, nx.Graph):
         W = _of_graph(network, _nodes(network, sites), mixing)
     else:
@@ -61,17 +62,23 @@ def _nodes(graph: nx.Graph, sites: Sequence[Any]) -> Sequence[Any]:
         return range(len(sites))
     missing = [name for name in names if name not in nodes]
     extra = sorted(map(str, nodes - set(names)))
+    faults = [f"no node for site {_some(missing)}"] * bool(missing) + [f"no rows at node {_some(extra)}"] * bool(
+        extra
+    )
     raise NetworkError(
-        f"the network's nodes are not the sites: no node for {_some(missing)}, no site for {_some(extra)}; "
+        f"the network's nodes are not the sites: {' and '.join(faults)}; "
         f"name the nodes as the sites, or 0..{len(sites) - 1} in sorted order of the sites"
     )
 
 
 def _of_graph(graph: nx.Graph, nodes: Sequence[Any], mixing: str) -> sparse.csr_array:
-    if any(a == b for a, b in graph.edges):
+    if nx.number_of_selfloops(graph):
         raise NetworkError("the network has an edge from a site to itself; remove it")
     # networkx counts q -> m as A[q, m]; W's row m is what m hears
-    A = sparse.csr_array(nx.to_scipy_sparse_array(graph, nodelist=list(nodes), format="csr", dtype=float).T)
+    try:
+        A = sparse.csr_array(nx.to_scipy_sparse_array(graph, nodelist=list(nodes), format="csr", dtype=float).T)
+    except (TypeError, ValueError) as error:
+        raise NetworkError(f"the network has an edge whose weight is not a number: {error}") from error
     if A.nnz and not (A.data > 0).all():
         raise NetworkError("the network has an edge whose weight is not positive")
     if mixing == "metropolis":
@@ -104,7 +111,17 @@ def metropolis(adjacency: sparse.csr_array) -> sparse.csr_array:
 
 def _of_matrix(matrix: Any, sites: Sequence[Any]) -> sparse.csr_array:
     M = len(sites)
-    W = sparse.csr_array(matrix, dtype=float)
+    if hasattr(matrix, "reindex"):  # a data frame: by name where it has names
+        named = set(matrix.index) == set(matrix.columns) == set(sites)
+        if not named and list(matrix.index) != list(range(M)):
+            raise NetworkError("the rows and columns of the weight matrix are not named as the sites")
+        matrix = matrix.reindex(index=sites, columns=sites) if named else matrix.to_numpy()
+    try:
+        W = sparse.csr_array(matrix, dtype=float)
+    except (TypeError, ValueError, IndexError) as error:
+        raise NetworkError(
+            f"a network is a name, a networkx graph or a weight matrix, not {type(matrix).__name__}"
+        ) from error
     W.sort_indices()
     if W.shape != (M, M):
         raise NetworkError(f"the weight matrix is {W.shape[0]} x {W.shape[1]}, but there are {M} sites")
@@ -146,4 +163,4 @@ def _check_reach(W: sparse.csr_array, sites: Sequence[Any]) -> None:
 
 def _some(names: Sequence[Any], most: int = 5) -> str:
     shown = ", ".join(repr(n.item() if isinstance(n, np.generic) else n) for n in names[:most])
-    return (shown or "none") + (f" and {len(names) - most} more" if len(names) > most else "")
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

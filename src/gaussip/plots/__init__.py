@@ -9,6 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gaussip.errors import SettingError
+from gaussip.files import whole
+
+ENDINGS = (".png", ".svg", ".pdf")
 STYLE = Path(__file__).with_name("gaussip.mplstyle")
 
 
@@ -23,16 +27,23 @@ def styled() -> Iterator[Any]:
         yield plt
 
 
+def paths_of(path: str | os.PathLike[str]) -> list[Path]:
+    """The files of a figure: the picture, and the table it is drawn from."""
+    picture = Path(path)
+    if picture.suffix.lower() not in ENDINGS:
+        raise SettingError(f"{picture}: pictures are {', '.join(ENDINGS)} files")
+    return [picture, picture.with_suffix(".csv")]
+
+
 def save(figure: Any, path: str | os.PathLike[str], table: Mapping[str, Sequence[Any]]) -> list[Path]:
     """Write a figure and, beside it, the table it was drawn from; returns both paths."""
     import matplotlib.pyplot as plt
 
-    picture = Path(path)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture)
+    picture, numbers = paths_of(path)
+    with whole(picture) as partial:
+        figure.savefig(partial)
     plt.close(figure)
-    numbers = picture.with_suffix(".csv")
-    with open(numbers, "w", newline="", encoding="utf-8") as file:
+    with whole(numbers) as partial, open(partial, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(table)
         writer.writerows(zip(*table.values(), strict=True))

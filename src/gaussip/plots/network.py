@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 from scipy import sparse
 
+from gaussip.arrays import NDArray
 from gaussip.plots import save, styled
 
 
@@ -20,7 +21,7 @@ def draw_network(
     path: str | os.PathLike[str],
     *,
     title: str = "",
-    shares: np.ndarray[Any, Any] | None = None,
+    shares: NDArray | None = None,
     classes: Sequence[str] = (),
 ) -> list[Path]:
     """Draw who hears whom; an arrow runs from the sender to the hearer.

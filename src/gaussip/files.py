@@ -1,0 +1,36 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gaussip.errors import FileError
+
+
+@contextmanager
+def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path beside the target to write to; it becomes the target when the block ends well, and goes otherwise."""
+    target = Path(path)
+    refuse_overwriting(target, force=True)
+    partial = target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")
+    try:
+        yield partial
+        os.replace(partial, target)
+    except OSError as error:
+        raise FileError(f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def refuse_overwriting(*paths: str | os.PathLike[str], force: bool) -> None:
+    """Refuse paths that exist (unless forced), or whose folder does not."""
+    for path in map(Path, paths):
+        if path.exists() and not path.is_file():
+            raise FileError(f"{path} is not an ordinary file; choose another name")
+        if path.exists() and not force:
+            raise FileError(f"{path} exists; choose another name, or give --force to overwrite it")
+        if not path.parent.is_dir():
+            raise FileError(f"there is no folder {path.parent} for {path.name}; make it first")
