@@ -1,4 +1,6 @@
 import csv
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +23,17 @@ def test_the_story_it_tells(demo):
     assert ours.distance < 0.05
     assert lines["Local"].log_likelihood < pooled.log_likelihood - 10
     assert lines["NNEM"].collapse or lines["NNEM"].distance > 10 * ours.distance
+
+
+def test_the_readme_s_table_is_this_one(demo):
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    for line in demo.lines:
+        (row,) = re.findall(rf"^\| {line.method}\b(.*)$", text, re.MULTILINE)
+        if line.collapse:
+            assert "collapsed" in row
+        else:
+            shown = [float(cell) for cell in row.split("|")[1:4]]
+            np.testing.assert_allclose(shown, [line.log_likelihood, line.auc, line.distance], rtol=0.01, atol=1e-3)
 
 
 def test_every_picture_comes_with_its_table(demo):

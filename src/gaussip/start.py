@@ -23,7 +23,7 @@ class Centres(NamedTuple):
 
     counts: NDArray  #: (k,), row weights of each group
     means: NDArray  #: (k, p)
-    squares: NDArray  #: (k, p), sums of squares about the group's mean
+    within: NDArray  #: (p, p), squares and products about the groups' means, summed over all groups
 
 
 class Classes(NamedTuple):
@@ -81,22 +81,23 @@ def site_centres(
         else:
             k -= 1
     p = X.shape[1]
-    return Centres(np.empty(0), np.empty((0, p)), np.empty((0, p)))
+    return Centres(np.empty(0), np.empty((0, p)), np.zeros((p, p)))
 
 
 def _groups(X: NDArray, v: NDArray, group: NDArray, k: int) -> Centres:
     member = (group == np.arange(k)[:, None]) * v
     counts = member.sum(axis=1)
     means = member @ X / counts[:, None]
-    squares = np.stack([r @ (X - mean) ** 2 for r, mean in zip(member, means, strict=True)])
-    return Centres(counts, means, squares)
+    apart = X - means[group]
+    return Centres(counts, means, (v[:, None] * apart).T @ apart)
 
 
 def from_centres(shared: Sequence[Centres], n_components: int, spread: NDArray, seed: int) -> Theta:
     """The start that everyone computes from the same list of centres: k-means over the weighted centres."""
     from sklearn.cluster import KMeans
 
-    counts, means, squares = (np.concatenate(parts) for parts in zip(*shared, strict=True))
+    counts = np.concatenate([site.counts for site in shared])
+    means = np.concatenate([site.means for site in shared])
     distinct = len(np.unique(means, axis=0)) if len(means) else 0
     if distinct < n_components:
         raise StartError(
@@ -110,8 +111,8 @@ def from_centres(shared: Sequence[Centres], n_components: int, spread: NDArray, 
     centres = member @ means / totals[:, None]
     apart = means - centres[group]
     between = np.stack([(r[:, None] * apart).T @ apart for r in member])
-    within = np.stack([np.diag(squares[group == k].sum(axis=0)) for k in range(n_components)])
-    return _shrunk(totals, centres, between + within, spread)
+    within = sum(site.within for site in shared) / counts.sum()  # the groups' common covariance
+    return _shrunk(totals, centres, between + totals[:, None, None] * within, spread)
 
 
 def kmeans(
