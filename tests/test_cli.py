@@ -163,7 +163,7 @@ def test_simulate():
         ),
         (["--network", "wheel"], "there is no network 'wheel'"),
         (["--network", "missing.csv"], "there is no file missing.csv"),
-        (["--start", "missing.npz"], "there is no file missing.npz"),
+        (["--start", "missing.npz"], "there is no file 'missing.npz'"),
         (["--eta", "3"], "eta=3.0"),
         (["--device", "cuda"], "device='cuda'"),
     ],
@@ -244,6 +244,63 @@ def test_names_are_kept_as_written(tmp_path):
     arguments = ["--sites", "ward", "-k", "2", "--network", edges, "--eta", "0.1", "--out", tmp_path / "m.npz"]
     answer = json.loads(gaussip("fit", path, *arguments, "--json").stdout)
     assert answer["sites"] == ["001", "01", "1"]
+
+
+def test_numbers_in_text_and_names_that_look_like_markup(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=120) + np.repeat([0, 8], 60)
+    classes = np.repeat(["[/x]", ":b:"], 60)
+    wards = [f"1234567890123456789{m % 3}" for m in range(120)]
+    table, model = tmp_path / "odd.parquet", tmp_path / "m.model"
+    columns = {"ward": wards, "size[mm]": [f"{x:.3f}" for x in X], "class": classes}
+    pa.parquet.write_table(pa.table(columns), table)
+    fit = ["fit", table, "--sites", "ward", "--labels", "class", "-k", "2", "--eta", "0.1"]
+    done = gaussip(*fit, "--start", "labels", "--out", model)
+    assert done.returncode == 0, done.stderr
+    assert "at 3 sites" in done.stdout
+    for name in ("[/x]", ":b:", "size[mm]"):
+        assert name in done.stdout
+    assert '":b:"' in gaussip("predict", model, table).stdout
+    again = gaussip(*fit, "--start", model, "--out", tmp_path / "n.npz")  # any file can be a model
+    assert again.returncode == 0, again.stderr
+    other = gaussip(*[a if a != "2" else "3" for a in fit], "--start", model, "--out", tmp_path / "o.npz")
+    assert "the model of --start has 2 components" in other.stderr
+
+
+def test_a_model_without_names_says_how_many_columns_it_needs(tmp_path, data, table):
+    NetworkGaussianMixture(3, random_state=0).fit(data.X).save(tmp_path / "m.npz")
+    path = tmp_path / "x.csv"
+    path.write_text("a,b,c\n1,2,3\n")
+    refused = gaussip("predict", tmp_path / "m.npz", path)
+    assert refused.returncode == 2
+    assert "the model has 2 features, the table 3 columns" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sender,hearer\n1,2\n2,3\n3,x\n", "site '1' hears nobody"),
+        ("sender,hearer\n1,2\n,1\n", "no sender or no hearer"),
+        ("sender,hearer,weight\n1,2,1\n2,1,1\n1,2,5\n", "stands there twice"),
+        ("from,to\n1,2\n", "columns sender and hearer"),
+    ],
+)
+def test_bad_edges(tmp_path, text, words):
+    path = tmp_path / "edges.csv"
+    path.write_text(text)
+    refused = gaussip("network", path)
+    assert refused.returncode == 2
+    assert re.search(words, refused.stderr)
+    clash = gaussip("network", path, "--plot", tmp_path / "edges.png", "--force")
+    assert clash.returncode == 2
+    assert path.read_text() == text
+
+
+def test_impossible_simulations_are_refused():
+    for wrong in (["--labelled", "nan"], ["--delta", "nan"], ["--noise", "inf"], ["--replicates", "0"]):
+        refused = gaussip("simulate", *wrong, "--json")
+        assert refused.returncode == 2
+        assert "error" in json.loads(refused.stdout)
 
 
 def test_classes_and_components_are_named_apart(tmp_path, data):

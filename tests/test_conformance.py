@@ -215,5 +215,6 @@ def test_one_round_may_end_without_a_pass_over_the_rows(rows, start):
     once = run("mnem", start, rows, W @ W, 10, reg_covar=0.0)
     np.testing.assert_allclose(pack(twice.theta), pack(once.theta), rtol=1e-10, atol=1e-12)
     assert twice.n_rounds == 20
+    assert simulate(Twice(), start, rows, W, max_rounds=1).history.round.size == 0
     assert twice.history.round.tolist() == list(range(2, 21, 2))
     assert twice.history.bytes[-1] == 20 * 10 * pack(start).size * 8

@@ -244,6 +244,28 @@ def test_warm_start_refuses_another_shape_and_takes_other_sites(data):
         mixture.set_params(n_components=4).fit(data.X, sites=data.sites)
 
 
+@pytest.mark.parametrize("before", [None, "ill only"])
+@quiet
+def test_a_warm_start_keeps_classes_apart(before):
+    """Labels that come, or change, between two fits must find their components."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(-2, 1, (200, 2)), rng.normal(2, 1, (200, 2))])
+    truth = np.repeat(["healthy", "ill"], 200)
+    sites = np.arange(400) % 4
+    few = np.where(rng.random(400) < 0.03, truth, None)
+    first = None if before is None else np.where(few == "ill", few, None)
+    for seed in range(4):
+        mixture = NetworkGaussianMixture(2, eta=0.1, warm_start=True, random_state=seed).fit(X, first, sites=sites)
+        assert (mixture.fit(X, few, sites=sites).predict(X) == truth).mean() > 0.98
+
+
+def test_found_parts_of_a_start_go_with_the_given_means(data):
+    for order in ([0, 1, 2], [2, 0, 1]):
+        mixture = NetworkGaussianMixture(3, means_init=data.truth.means[order], max_rounds=1, tol=1e9, eta=1e-6)
+        mixture.fit(data.X, sites=data.sites)
+        np.testing.assert_allclose(mixture.weights_, data.truth.weights[order], atol=0.1)
+
+
 @quiet
 def test_more_starts_are_no_worse_and_seeds_repeat(data):
     def fit(n_init, seed):
@@ -336,6 +358,22 @@ def test_every_setting_survives_a_file(tmp_path, data, network):
     np.testing.assert_array_equal(back.network, dense)
 
 
+@quiet
+def test_a_loaded_model_fits_again_as_it_did(tmp_path, data):
+    names = ["f", "b", "a", "d", "e", "c"]
+    sites = np.array(sorted(names))[data.sites]
+    multi = nx.MultiDiGraph([(names[i], names[(i + 1) % 6]) for i in range(6)] + [("f", "b"), ("b", "f")])
+    weighted = nx.DiGraph([(np.int64(i), np.int64((i + 1) % 6)) for i in range(6)])
+    weighted.add_edge(np.int64(0), np.int64(2), weight=np.int64(3))
+    frame = pd.DataFrame(np.roll(np.eye(6), 1, axis=1), index=names, columns=names)
+    for network in (multi, weighted, frame):
+        settings = {"eta": 0.1, "init_params": "labels", "max_rounds": 20, "weighting": "equal"}
+        mixture = NetworkGaussianMixture(3, network=network, **settings).fit(data.X, data.labels, sites=sites)
+        mixture.save(tmp_path / "m.npz")
+        again = NetworkGaussianMixture.load(tmp_path / "m.npz").fit(data.X, data.labels, sites=sites)
+        np.testing.assert_array_equal(again.site_means_, mixture.site_means_)
+
+
 def test_classes_a_file_cannot_hold_are_refused_by_name(tmp_path, data):
     from datetime import date
 
@@ -380,6 +418,9 @@ def broken(data, **changes):
         ({}, {"cells": {(3, 0): np.inf}}, DataError, "1 infinite values .* in 'column 0'"),
         ({"n_components": 5000}, {}, DataError, "n_components=5000 is more than"),
         ({}, {"y": "five"}, LabelError, "5 classes .* but n_components=3"),
+        ({"network": pd.DataFrame(np.eye(6))[[5, 4, 3, 2, 1]]}, {}, NetworkError, "not named as the sites"),
+        ({}, {"y": "huge"}, LabelError, "beyond 9007199254740992"),
+        ({}, {"weights": "words"}, DataError, "sample_weight must be numbers"),
         ({}, {"y": "mixed"}, LabelError, "mixes numbers and words"),
         ({}, {"y": "short"}, LabelError, r"y has shape \(3,\)"),
         ({}, {"y": "fractions"}, LabelError, "not whole numbers"),
@@ -414,10 +455,13 @@ def test_bad_input_is_refused_by_name(data, settings, fit, error, words):
     y = {
         "five": np.arange(1200) % 5,
         "mixed": [1, "1"] * 600,
+        "huge": [2**53 + 1, 2**53 + 2] * 600,
         "short": [0, 1, 2],
         "fractions": np.arange(1200) / 7,
     }.get(fit.get("y"))
-    w = {"negative": -np.ones(1200), "short": np.ones(3), "no site 2": weights}.get(fit.get("weights"))
+    w = {"negative": -np.ones(1200), "words": ["x"] * 1200, "short": np.ones(3), "no site 2": weights}.get(
+        fit.get("weights")
+    )
     sites = [1, 2, 3] if fit.get("sites") else data.sites
     mixture = NetworkGaussianMixture(**{"n_components": 3, "random_state": 0, **settings})
     if error is DeviceError:
@@ -456,6 +500,18 @@ def test_rows_weighting_warns_through_the_estimator(data):
         NetworkGaussianMixture(3, network="fixed-degree(2)", max_rounds=2, random_state=0).fit(
             data.X, sites=data.sites
         )
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_the_component_at_fault_is_named_whatever_the_scales(scale):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([scale * (rng.normal(size=400) + np.repeat([-10, 10], 200)), np.ones(400)])
+    start = Theta(
+        np.full(2, 0.5), np.array([[-10 * scale, 1], [10 * scale, 1]]), np.stack([np.diag([scale**2, 1.0])] * 2)
+    )  # fmt: skip
+    rows = Rows.of_sites(np.split(X, 4))
+    with pytest.raises(CollapseError, match="component 1 collapsed at site 0 in round 1: its weight vanished"):
+        simulate(make("nnem", 1), start, rows, mixing_weights("circle", range(4)), max_rounds=3, reg_covar=1e-6)
 
 
 @pytest.mark.parametrize("algorithm", ["nnem", "ngd"])

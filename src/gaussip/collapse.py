@@ -78,8 +78,7 @@ def _fault(weight: float, covariance: NDArray, least: float) -> str | None:
         return f"its weight vanished ({weight:.3g})"
     if not np.isfinite(covariance).all():
         return "its covariance is not finite"
-    smallest = float(np.linalg.eigvalsh(covariance)[0])
-    largest = float(np.abs(covariance).max())
-    if not smallest > largest * np.finfo(covariance.dtype).eps:
+    if not np.isfinite(cholesky_or_nan(covariance)).all():
+        smallest = float(np.linalg.eigvalsh(covariance)[0])
         return f"its covariance is not positive definite (smallest eigenvalue {smallest:.3g})"
     return None

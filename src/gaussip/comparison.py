@@ -92,6 +92,8 @@ def simulation_study(
     """
     if replicates < 1 or max_rounds < 1:
         raise SettingError("replicates and rounds must be at least 1")
+    if not 0 <= noise < np.inf:
+        raise SettingError(f"noise={noise:g} must be a finite number of at least 0")
     drawn, begins = [], []
     for sequence in np.random.SeedSequence(seed).spawn(replicates):
         drawn.append(draw(setting, sequence))

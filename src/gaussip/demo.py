@@ -16,7 +16,7 @@ from gaussip.density import responsibilities
 from gaussip.errors import FileError
 from gaussip.fitting import Problem, prepare
 from gaussip.history import Progress
-from gaussip.parameters import Theta, align
+from gaussip.parameters import Theta, align, reorder
 from gaussip.plots.convergence import draw_convergence
 from gaussip.plots.network import draw_network
 from gaussip.simulation import Run, distance
@@ -60,9 +60,10 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
     train, test, sites, labels, names = _patients()
     semi = prepare(train.X, labels, sites, n_components=2)
     free = prepare(train.X, None, sites, n_components=2)
+    unsupervised = start.kmeans(free.values, 2, seed=0)
     begins = {
         True: start.from_labels(semi.rows, np.ones(train.X.shape[1])),
-        False: start.match_to_classes(start.kmeans(free.values, 2, seed=0), semi.rows),
+        False: reorder(unsupervised, start.class_order(unsupervised, semi.rows)),
     }
     settings = {"tol": 1e-7, "reg_covar": REG_COVAR, "sites": semi.sites.tolist()}
     pooled = {

@@ -15,14 +15,14 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gaussip import __version__, algorithms, model_file
+from gaussip import __version__, algorithms, model_file, start
 from gaussip.arrays import NDArray, precision_factor, to_numpy
 from gaussip.data.generate import sample
 from gaussip.density import responsibilities
 from gaussip.errors import CollapseError, ModelFileError, SettingError, StartError
-from gaussip.fitting import Given, prepare, starts
+from gaussip.fitting import Given, Problem, prepare, starts
 from gaussip.history import History, Progress
-from gaussip.parameters import Theta, n_parameters
+from gaussip.parameters import Theta, n_parameters, reorder
 from gaussip.simulation import Run, consensus, place, simulate
 from gaussip.telling import telling
 from gaussip.validation import check_cells
@@ -159,7 +159,7 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
             seed=seeds[0], device=self.device, columns=getattr(self, "feature_names_in_", None),
         )  # fmt: skip
         if self.warm_start and hasattr(self, "weights_"):
-            begin = [self._last(problem.sites, X.shape[1])]
+            begin = [self._last(problem)]
         else:
             given = Given(self.weights_init, self.means_init, self.covariances_init)
             begin = starts(problem, self.n_components, self.init_params, seeds[1:], given)
@@ -177,6 +177,8 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
                     collapse = error
         if collapse is not None and not runs:  # one start that holds is enough
             raise collapse
+        if not runs[0].history.round.size:
+            raise SettingError(f"max_rounds={self.max_rounds} ends before {self.algorithm} first looks at the rows")
         best = max(runs, key=lambda run: float(run.history.log_likelihood[-1]))
         self.sites_, self.classes_ = problem.sites, problem.classes
         self._keep(best, to_numpy(problem.rows.mass))
@@ -210,16 +212,24 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         self.converged_ = bool(run.converged)
         self.history_ = run.history._asdict()
 
-    def _last(self, sites: NDArray, n_features: int) -> Theta:
-        """The last fit as a start: each site's own estimate where the sites are the same, else the consensus."""
+    def _last(self, problem: Problem) -> Theta:
+        """The last fit as a start: each site's own estimate where the sites are the same, else the consensus.
+
+        Where the classes are others than last time, components are matched to them anew.
+        """
+        n_features = problem.values[0].shape[1]
         if self.means_.shape != (self.n_components, n_features):
             raise StartError(
                 f"warm_start: the last fit has {self.means_.shape[0]} components and {self.means_.shape[1]} "
                 f"features, this one {self.n_components} and {n_features}; use warm_start=False"
             )
-        if np.array_equal(sites, self.sites_):
-            return Theta(self.site_weights_, self.site_means_, self.site_covariances_)
-        return self._theta()
+        order = np.arange(self.n_components)
+        if problem.rows.labelled is not None and not np.array_equal(problem.classes, self.classes_):
+            order = start.class_order(self._theta(), problem.rows)
+        if not np.array_equal(problem.sites, self.sites_):
+            return reorder(self._theta(), order)
+        sites = (self.site_weights_, self.site_means_, self.site_covariances_)
+        return Theta(*(part[:, order] for part in sites))
 
     def _theta(self) -> Theta:
         return Theta(self.weights_, self.means_, self.covariances_)
@@ -304,7 +314,7 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
             arrays["feature_names_in_"] = self.feature_names_in_
         description = {
             "gaussip": __version__,
-            "settings": model_file.settings_to_json(self.get_params(deep=False)),
+            "settings": model_file.settings_to_json(self.get_params(deep=False), self.sites_.tolist()),
             "n_rounds": self.n_rounds_,
             "converged": self.converged_,
         }

@@ -13,7 +13,7 @@ from gaussip.arrays import NDArray, to_device
 from gaussip.data.split import by_column
 from gaussip.errors import DataError, SettingError, StartError
 from gaussip.networks import mixing_weights
-from gaussip.parameters import Theta
+from gaussip.parameters import Theta, reorder
 from gaussip.rows import Rows
 from gaussip.validation import check_cells, check_row_weights, check_sites_filled, encode_labels
 
@@ -101,15 +101,17 @@ def starts(problem: Problem, n_components: int, init_params: str, seeds: Sequenc
         raise StartError(
             f"weights_init, means_init and covariances_init must be arrays of numbers: {error}"
         ) from error
-    found: list[Theta | Given]
     if all(part is not None for part in given):
-        found = [given]
+        found = [Theta(*given)]
     elif init_params == "labels":
         found = [start.from_labels(problem.rows, start.spread_of(problem.values))]
     else:
         found = [start.kmeans(problem.values, n_components, seed, problem.weights) for seed in seeds]
-        if problem.rows.labelled is not None:
-            found = [start.match_to_classes(Theta(*theta), problem.rows) for theta in found]
+        if given.means is not None and given.means.shape == found[0].means.shape:
+            numbers = np.arange(n_components)
+            found = [reorder(theta, start.order_by(theta, given.means, numbers)) for theta in found]
+        elif problem.rows.labelled is not None:
+            found = [reorder(theta, start.class_order(theta, problem.rows)) for theta in found]
     merged = (
         Theta(*(mine if theirs is None else theirs for mine, theirs in zip(theta, given, strict=True)))
         for theta in found

@@ -16,6 +16,7 @@ from scipy import sparse
 from gaussip.arrays import NDArray
 from gaussip.errors import ModelFileError
 from gaussip.files import whole
+from gaussip.networks.weights import in_order
 
 FORMAT = 1
 
@@ -48,16 +49,18 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray], dict[str, An
     return arrays, description
 
 
-def settings_to_json(settings: dict[str, Any]) -> dict[str, Any]:
+def settings_to_json(settings: dict[str, Any], sites: list[Any]) -> dict[str, Any]:
     """An estimator's settings in JSON's own types; a random state that is no number becomes None."""
     stored = {}
     for name, value in settings.items():
         if isinstance(value, nx.Graph):
+            edges = nx.to_scipy_sparse_array(value, dtype=float, format="coo")  # parallel edges add up, as in a fit
             value = {
-                "nodes": list(value.nodes),
-                "edges": [[q, m, w] for q, m, w in value.to_directed().edges(data="weight", default=1)],
+                "nodes": [node.item() if isinstance(node, np.generic) else node for node in value],
+                "edges": [[int(q), int(m), float(w)] for q, m, w in zip(*edges.coords, edges.data, strict=True)],
             }
         elif name == "network" and not isinstance(value, str):
+            value = in_order(value, sites)
             value = (value.toarray() if sparse.issparse(value) else np.asarray(value)).tolist()
         elif isinstance(value, (np.generic, np.ndarray)):
             value = value.tolist()
@@ -73,8 +76,9 @@ def settings_from_json(stored: dict[str, Any]) -> dict[str, Any]:
     network = settings.get("network")
     if isinstance(network, dict):
         graph = nx.DiGraph()
-        graph.add_nodes_from(network["nodes"])
-        graph.add_weighted_edges_from(network["edges"])
+        nodes = network["nodes"]
+        graph.add_nodes_from(nodes)
+        graph.add_weighted_edges_from((nodes[q], nodes[m], w) for q, m, w in network["edges"])
         settings["network"] = graph
     elif isinstance(network, list):
         settings["network"] = np.array(network)

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import StartError
 from gaussip.moments import moments_of_sums
-from gaussip.parameters import Theta, overall, reorder
+from gaussip.parameters import Theta, overall
 from gaussip.rows import Rows
 
 MIN_COUNT = 5  # no site shares a group of fewer rows than this
@@ -159,17 +159,25 @@ def from_labels(rows: Rows, spread: NDArray) -> Theta:
     return _shrunk(*classes, spread)
 
 
-def match_to_classes(theta: Theta, rows: Rows) -> Theta:
-    """The components of a start renumbered so that component k lies nearest to labelled class k."""
+def order_by(theta: Theta, targets: NDArray, numbers: NDArray) -> NDArray:
+    """The order of components that puts, for each target mean (c, p), the nearest component at its number (c,).
+
+    Matched optimally, in units of the mixture's overall spread; other components keep their order.
+    """
+    scale = np.sqrt(np.diagonal(overall(theta)[1]))
+    apart = (targets[:, None, :] - theta.means[None, :, :]) / scale
+    found, component = linear_sum_assignment((apart**2).sum(axis=-1))
+    order = np.full(len(theta.weights), -1)
+    order[numbers[found]] = component
+    order[order < 0] = np.setdiff1d(np.arange(len(order)), component)
+    return order
+
+
+def class_order(theta: Theta, rows: Rows) -> NDArray:
+    """The order of components in which component k lies nearest to labelled class k."""
     classes = labelled_classes(rows)
     seen = np.flatnonzero(classes.counts > 0)
-    scale = np.sqrt(np.diagonal(overall(theta)[1]))
-    apart = (classes.means[seen][:, None, :] - theta.means[None, :, :]) / scale
-    found, component = linear_sum_assignment((apart**2).sum(axis=-1))
-    order = np.full(len(classes.counts), -1)
-    order[seen[found]] = component
-    order[order < 0] = np.setdiff1d(np.arange(len(order)), component)
-    return reorder(theta, order)
+    return order_by(theta, classes.means[seen], seen)
 
 
 def checked(theta: Theta, n_components: int, n_features: int) -> Theta:

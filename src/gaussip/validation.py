@@ -12,6 +12,7 @@ from gaussip.arrays import NDArray
 from gaussip.errors import DataError, GaussipError, LabelError
 
 LARGEST = 1e100  # beyond, variances overflow
+LARGEST_NUMBER = 2**53  # beyond, whole numbers are not told apart as floats
 
 
 def check_cells(X: NDArray, names: Sequence[str]) -> None:
@@ -34,7 +35,10 @@ def check_row_weights(sample_weight: Any, n_rows: int) -> NDArray | None:
     """Row weights (n,), or None."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=float)
+    try:
+        weights = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"sample_weight must be numbers: {error}") from error
     if weights.ndim == 0:
         weights = np.full(n_rows, float(weights))
     if weights.shape != (n_rows,):
@@ -97,8 +101,8 @@ def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[NDArray | Non
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell is empty: None, NaN, or pandas' NA and NaT."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    """Whether a cell is empty: None, NaN, pandas' NA and NaT, or a word without letters."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, str) and not value):
         return True
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
@@ -108,6 +112,8 @@ def one_kind(cells: Sequence[Any], what: str, error: type[GaussipError]) -> NDAr
     kinds = {"words" if isinstance(v, str) else "numbers" if isinstance(v, Real) else type(v).__name__ for v in cells}
     if len(kinds) > 1:
         raise error(f"{what} mixes {' and '.join(sorted(kinds))}; use one kind")
+    if "numbers" in kinds and any(abs(v) > LARGEST_NUMBER for v in cells):
+        raise error(f"{what} has numbers beyond {LARGEST_NUMBER}, which computers confuse; write them as words")
     return np.array(cells)
 
 

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from gaussip.errors import GaussipError
 
@@ -62,7 +63,7 @@ def command(function: Callable[P, Answer]) -> Callable[P, None]:
             _print_json({**answer, "warnings": said})
             return
         for part in answer.shown:
-            out.print(part, markup=False) if isinstance(part, str) else out.print(part)
+            typer.echo(part) if isinstance(part, str) else out.print(part)
         for line in said:
             err.print(f"warning: {line}", style="yellow", markup=False)
 
@@ -75,6 +76,8 @@ OPTIONS = {
     "reg_covar": "--reg-covar",
     "init_params": "--start",
     "n_init": "--n-init",
+    "warm_start: the last fit": "the model of --start",
+    "use warm_start=False": "choose another --start",
     "sample_weight": "the column of --weights",
     "give means_init, weights_init and covariances_init": "give a model file as --start",
 }
@@ -110,16 +113,17 @@ def table(columns: list[str], rows: list[list[str]], title: str | None = None) -
     """A table with its first column to the left and numbers to the right."""
     drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for j, name in enumerate(columns):
-        drawn.add_column(name, justify="left" if j == 0 else "right")
+        drawn.add_column(Text(name), justify="left" if j == 0 else "right")
     for row in rows:
-        drawn.add_row(*row)
+        drawn.add_row(*map(Text, row))  # as they are: names may look like markup
     return drawn
 
 
 def component_names(mixture: Any) -> list[str]:
     """How people see the components: by class where there is one, else by number."""
     classes = [str(name) for name in mixture.classes_]
-    return classes + [f"component {k}" for k in range(len(classes), mixture.n_components)]
+    others = [f"component {k}" for k in range(len(classes), mixture.n_components)]
+    return classes + [f"{name} (unlabelled)" if name in classes else name for name in others]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gaussip.cli.console import Answer, Json, component_names, progress, table
-from gaussip.errors import LabelError, SettingError
+from gaussip.errors import LabelError, SettingError, StartError
 from gaussip.files import refuse_overwriting
 
 
@@ -48,6 +48,7 @@ def run(
     from gaussip.data.split import by_column
     from gaussip.data.tables import pick, read_network, read_sites
     from gaussip.estimator import NetworkGaussianMixture
+    from gaussip.fitting import INITS
     from gaussip.validation import is_unlabelled
 
     refuse_overwriting(out, force=force)
@@ -60,8 +61,16 @@ def run(
     n_labelled = sum(not is_unlabelled(v) for v in columns.labels.tolist()) if columns.labels is not None else 0
     if columns.labels is not None and n_labelled == 0:
         raise LabelError(f"column {labels!r} holds no labels; leave --labels out to fit without")
-    goes_on = start.endswith(".npz")
+    goes_on = start not in INITS
+    if goes_on and not Path(start).is_file():
+        raise SettingError(f"--start is {', '.join(INITS)} or a model file, and there is no file {start!r}")
     mixture = NetworkGaussianMixture.load(start) if goes_on else NetworkGaussianMixture()
+    known = [str(name) for name in getattr(mixture, "feature_names_in_", columns.X.column_names)]
+    if goes_on and known != columns.X.column_names:
+        raise StartError(
+            f"the model of --start has the features {', '.join(known)}, not {', '.join(columns.X.column_names)}; "
+            "name the same, in that order, with --features"
+        )
     joining: Any = network
     if network.endswith(".csv"):
         if of_row is None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gaussip.cli.console import Answer, Json, component_names
+from gaussip.errors import DataError
 from gaussip.files import refuse_overwriting
 
 
@@ -37,7 +38,10 @@ def run(
     if out is not None:
         refuse_overwriting(out, force=force)
     features = [str(name) for name in getattr(mixture, "feature_names_in_", [])]
-    X = pick(read_table(rows), features=features or None).X
+    table = pick(read_table(rows), features=features or None).X
+    if table.num_columns != mixture.n_features_in_:
+        raise DataError(f"the model has {mixture.n_features_in_} features, the table {table.num_columns} columns")
+    X = table if features else np.column_stack([column.to_numpy() for column in table.columns])
     probabilities = mixture.predict_proba(X)
     names = component_names(mixture)
     every = len(mixture.classes_) == mixture.n_components
@@ -48,11 +52,11 @@ def run(
         write_table(out, found)
         counts = np.bincount(probabilities.argmax(axis=1), minlength=len(names))
         shares = ", ".join(f"{count} {name}" for count, name in zip(counts, names, strict=True))
-        text = f"{X.num_rows} rows: {shares}; written to {out}"
+        text = f"{table.num_rows} rows: {shares}; written to {out}"
     else:
         buffer = io.BytesIO()
         pa.csv.write_csv(pa.table(found), buffer)
         text = buffer.getvalue().decode().rstrip()
     return Answer(
-        [text], rows=X.num_rows, out=None if out is None else str(out), **({} if out else {"columns": found})
+        [text], rows=table.num_rows, out=None if out is None else str(out), **({} if out else {"columns": found})
     )

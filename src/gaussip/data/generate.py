@@ -11,6 +11,7 @@ from gaussip.arrays import NDArray
 from gaussip.data import split
 from gaussip.errors import SettingError
 from gaussip.parameters import Theta
+from gaussip.validation import LARGEST
 
 SPREADS = ("homogeneous", "heterogeneous", "dirichlet")
 
@@ -34,7 +35,7 @@ class Setting:
         fractions = np.atleast_1d(self.labelled)
         if self.spread not in SPREADS:
             raise SettingError(f"spread={self.spread!r} is not one of {', '.join(map(repr, SPREADS))}")
-        if ((fractions < 0) | (fractions > 1)).any():
+        if not ((fractions >= 0) & (fractions <= 1)).all():
             raise SettingError(f"labelled={self.labelled} must lie in [0, 1]")
         if fractions.size not in (1, self.n_sites):
             raise SettingError(f"labelled gives {fractions.size} fractions for {self.n_sites} sites")
@@ -44,6 +45,8 @@ class Setting:
             raise SettingError(f"{self.n_rows} rows are too few for {self.n_sites} sites")
         if not self.size_ratio >= 1 or not self.concentration > 0:
             raise SettingError("size_ratio must be at least 1 and concentration positive")
+        if not abs(self.delta) < LARGEST:
+            raise SettingError(f"delta={self.delta:g} must be a finite number")
 
     @property
     def n_components(self) -> int:

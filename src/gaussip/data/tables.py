@@ -19,7 +19,7 @@ from gaussip.errors import DataError, NetworkError
 from gaussip.files import whole
 from gaussip.validation import check_cells
 
-NULLS = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"]
+NULLS = ["", "NA", "N/A", "NaN", "nan", "NULL", "null"]
 
 
 class Columns(NamedTuple):
@@ -113,12 +113,14 @@ def pick(
         raise DataError(f"the table has no column {unknown[0]!r}; it has {', '.join(table.column_names)}")
     if not chosen:
         raise DataError("the table has no columns left for features")
+    if len(set(chosen)) < len(chosen):
+        raise DataError("a feature column is named twice")
     X = {name: _numbers(table, name) for name in chosen}
     check_cells(np.column_stack(list(X.values())), chosen)
     return Columns(
         X=pa.table(X),
-        sites=None if sites is None else _names(table, sites),
-        labels=None if labels is None else _names(table, labels),
+        sites=None if sites is None else _names(table[sites])[0],
+        labels=None if labels is None else _names(table[labels])[0],
         weights=None if weights is None else _numbers(table, weights),
     )
 
@@ -133,12 +135,17 @@ def read_network(path: str | os.PathLike[str], sites: Sequence[Any] | None = Non
     table = read_table(path, ["sender", "hearer"])
     if not {"sender", "hearer"} <= set(table.column_names):
         raise NetworkError(f"{path}: a network's table has columns sender and hearer, and maybe weight")
+    senders, hearers = _names(table["sender"], table["hearer"])
+    if None in senders or None in hearers:
+        raise NetworkError(f"{path}: an edge has no sender or no hearer")
     known = {str(site): site for site in sites or ()}
-    ends = [[known.get(str(v), v) for v in _names(table, end).tolist()] for end in ("sender", "hearer")]
+    edges = [(known.get(str(q), q), known.get(str(m), m)) for q, m in zip(senders, hearers, strict=True)]
+    if len(set(edges)) < len(edges):
+        raise NetworkError(f"{path}: an edge stands there twice")
+    weights = _numbers(table, "weight") if "weight" in table.column_names else np.ones(table.num_rows)
     graph = nx.DiGraph()
-    graph.add_nodes_from(sites if sites is not None else sorted({*ends[0], *ends[1]}))
-    weight = _numbers(table, "weight") if "weight" in table.column_names else np.ones(table.num_rows)
-    graph.add_weighted_edges_from(zip(*ends, weight.tolist(), strict=True))
+    graph.add_nodes_from(sites if sites is not None else sorted({end for edge in edges for end in edge}))
+    graph.add_weighted_edges_from((q, m, float(w)) for (q, m), w in zip(edges, weights, strict=True))
     return graph
 
 
@@ -152,31 +159,33 @@ def _kind(path: str | os.PathLike[str]) -> str:
 
 def _numbers(table: pa.Table, name: str) -> NDArray:
     column = table[name]
-    is_ = pa.types
-    if not any(
-        f(column.type) for f in (is_.is_integer, is_.is_floating, is_.is_boolean, is_.is_decimal, is_.is_null)
-    ):
+    if pa.types.is_temporal(column.type):
+        raise DataError(f"column {name!r} holds dates or times, which are not numbers; name other columns")
+    try:
+        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=float)
+    except pa.ArrowException:
         cells = column.to_pylist()
-        row = next(i for i, v in enumerate(cells) if v is not None and not _is_number(str(v)))
+        row = next((i for i, v in enumerate(cells) if v is not None and not _is_number(v)), 0)
         raise DataError(
             f"column {name!r} holds {cells[row]!r} in row {row + 1} (counted from 1), which is not a number; "
             "correct it, or name the feature columns of a fit with --features"
-        )
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=float)
+        ) from None
 
 
-def _is_number(text: str) -> bool:
+def _is_number(cell: Any) -> bool:
     try:
-        float(text)
-    except ValueError:
+        pa.scalar(cell).cast(pa.float64(), safe=False)
+    except pa.ArrowException:
         return False
     return True
 
 
-def _names(table: pa.Table, name: str) -> NDArray:
-    """A column of names; whole numbers where all are written as such (01 is not), None where missing."""
-    cells = table[name].to_pylist()
-    texts = [v for v in cells if isinstance(v, str)]
-    if texts and all(re.fullmatch(r"-?(0|[1-9]\d*)(\.0+)?", text) for text in texts):
-        cells = [int(float(v)) if isinstance(v, str) else v for v in cells]
-    return np.array(cells, dtype=object if None in cells else None)
+def _names(*columns: pa.ChunkedArray) -> list[NDArray]:
+    """Columns of names; whole numbers where all of them are written as such (01 is not), None where missing."""
+    cells = [[v if v is None or isinstance(v, (str, int, float)) else str(v) for v in c.to_pylist()] for c in columns]
+    texts = [v for column in cells for v in column if isinstance(v, str)]
+    for pattern in (r"-?(0|[1-9]\d{0,14})", r"-?(0|[1-9]\d{0,14})\.0"):  # as written, or as pandas writes them
+        if texts and all(re.fullmatch(pattern, text) for text in texts):
+            cells = [[int(v.split(".")[0]) if isinstance(v, str) else v for v in column] for column in cells]
+            break
+    return [np.array(column, dtype=object if None in column else None) for column in cells]

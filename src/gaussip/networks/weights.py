@@ -111,11 +111,7 @@ def metropolis(adjacency: sparse.csr_array) -> sparse.csr_array:
 
 def _of_matrix(matrix: Any, sites: Sequence[Any]) -> sparse.csr_array:
     M = len(sites)
-    if hasattr(matrix, "reindex"):  # a data frame: by name where it has names
-        named = set(matrix.index) == set(matrix.columns) == set(sites)
-        if not named and list(matrix.index) != list(range(M)):
-            raise NetworkError("the rows and columns of the weight matrix are not named as the sites")
-        matrix = matrix.reindex(index=sites, columns=sites) if named else matrix.to_numpy()
+    matrix = in_order(matrix, sites)
     try:
         W = sparse.csr_array(matrix, dtype=float)
     except (TypeError, ValueError, IndexError) as error:
@@ -137,6 +133,16 @@ def _of_matrix(matrix: Any, sites: Sequence[Any]) -> sparse.csr_array:
             f"({wrong.size} of {M} rows are wrong); divide each row by its sum"
         )
     return W
+
+
+def in_order(matrix: Any, sites: Sequence[Any]) -> Any:
+    """A weight matrix with rows and columns in the order of the sites: a data frame has names for them."""
+    if not hasattr(matrix, "reindex"):
+        return matrix
+    for names in (list(sites), list(range(len(sites)))):
+        if set(matrix.index) == set(matrix.columns) == set(names):
+            return matrix.reindex(index=names, columns=names).to_numpy()
+    raise NetworkError("the rows and columns of the weight matrix are not named as the sites")
 
 
 def _check_reach(W: sparse.csr_array, sites: Sequence[Any]) -> None:
