@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 
+from gaussip import NetworkGaussianMixture
 from gaussip.data.generate import Dataset, Setting, draw, paper_start
 from gaussip.parameters import Theta
 from gaussip.rows import Rows
@@ -24,3 +30,43 @@ def rows(dataset: Dataset) -> Rows:
 @pytest.fixture(scope="session")
 def start(dataset: Dataset) -> Theta:
     return paper_start(dataset.truth, 0.2, np.random.default_rng(3))
+
+
+@pytest.fixture(scope="session")
+def data() -> Dataset:
+    """Six equal sites sorted by class, well separated, 20% labelled."""
+    return draw(Setting(n_rows=1200, n_sites=6, n_features=3, delta=4, labelled=0.2), 1)
+
+
+@pytest.fixture(scope="session")
+def fitted(data: Dataset) -> NetworkGaussianMixture:
+    """A converged fit of them by named sites."""
+    names = np.array(["Genf", "Bern", "Chur", "Biel", "Thun", "Zug"])[data.sites]
+    mixture = NetworkGaussianMixture(3, eta=0.05, max_rounds=2000, init_params="labels", random_state=0)
+    return mixture.fit(data.X, data.labels, sites=names)
+
+
+@pytest.fixture(scope="session")
+def table_data() -> Dataset:
+    """Four sites, far apart: what the tables hold."""
+    return draw(Setting(n_rows=600, n_sites=4, n_features=2, delta=5, labelled=0.3), 1)
+
+
+@pytest.fixture(scope="session")
+def columns(table_data: Dataset) -> dict[str, Any]:
+    """A table of patients."""
+    words = np.array(["mild", "none", "severe"])[table_data.classes]
+    return {
+        "hospital": [f"H{m}" for m in table_data.sites],
+        "age": table_data.X[:, 0],
+        "dose": table_data.X[:, 1],
+        "diagnosis": [w if k else None for w, k in zip(words.tolist(), table_data.labels >= 0, strict=True)],
+    }
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory: pytest.TempPathFactory, columns: dict[str, Any]) -> Path:
+    """The same as a CSV file."""
+    path = tmp_path_factory.mktemp("tables") / "patients.csv"
+    pa.csv.write_csv(pa.table(columns), path)
+    return path

@@ -1,4 +1,4 @@
-"""The command as users run it: a process of its own, its output and its exit code."""
+"""The command line: what it prints, writes and returns."""
 
 import json
 import os
@@ -14,44 +14,10 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from command import FIT, gaussip
 from gaussip import NetworkGaussianMixture
-from gaussip.data.generate import Setting, draw
 
 COMMANDS = ["fit", "predict", "network", "simulate", "demo"]
-
-
-def gaussip(*arguments, cwd=None):
-    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.run(
-        [sys.executable, "-c", "from gaussip.cli import main; main()", *map(str, arguments)],
-        capture_output=True, text=True, cwd=cwd, env=environment, timeout=300,
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def data():
-    return draw(Setting(n_rows=600, n_sites=4, n_features=2, delta=5, labelled=0.3), 1)
-
-
-@pytest.fixture(scope="module")
-def columns(data):
-    words = np.array(["mild", "none", "severe"])[data.classes]
-    return {
-        "hospital": [f"H{m}" for m in data.sites],
-        "age": data.X[:, 0],
-        "dose": data.X[:, 1],
-        "diagnosis": [w if k else None for w, k in zip(words.tolist(), data.labels >= 0, strict=True)],
-    }
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory, columns):
-    path = tmp_path_factory.mktemp("tables") / "patients.csv"
-    pa.csv.write_csv(pa.table(columns), path)
-    return path
-
-
-FIT = ["--sites", "hospital", "--labels", "diagnosis", "--components", "3", "--start", "labels", "--eta", "0.1"]
 
 
 def test_version_and_help():
@@ -65,7 +31,7 @@ def test_version_and_help():
         assert "--json" in told.stdout
 
 
-def test_fit_then_predict(table, tmp_path, data):
+def test_fit_then_predict(table, tmp_path, table_data):
     model, predicted = tmp_path / "model.npz", tmp_path / "predicted.parquet"
     done = gaussip("fit", table, *FIT, "--out", model)
     assert done.returncode == 0, done.stderr
@@ -75,18 +41,18 @@ def test_fit_then_predict(table, tmp_path, data):
     assert done.returncode == 0, done.stderr
     found = pa.parquet.read_table(predicted)
     assert found.column_names[:2] == ["prediction", "probability of mild"]
-    wanted = np.array(["mild", "none", "severe"])[data.classes]
+    wanted = np.array(["mild", "none", "severe"])[table_data.classes]
     assert np.mean(found["prediction"].to_numpy() == wanted) > 0.98
     on_screen = gaussip("predict", model, table).stdout
     assert on_screen.startswith('"prediction","probability of mild"')
     assert on_screen.count("\n") == 601
 
 
-def test_json_is_the_estimator_s_answer(table, tmp_path, data, columns):
+def test_json_is_the_estimator_s_answer(table, tmp_path, table_data, columns):
     model = tmp_path / "model.npz"
     answer = json.loads(gaussip("fit", table, *FIT, "--out", model, "--json").stdout)
     wanted = NetworkGaussianMixture(3, eta=0.1, init_params="labels", random_state=0).fit(
-        data.X, np.array(columns["diagnosis"], dtype=object), sites=columns["hospital"]
+        table_data.X, np.array(columns["diagnosis"], dtype=object), sites=columns["hospital"]
     )
     np.testing.assert_allclose(answer["means"], wanted.means_, rtol=1e-12)
     assert answer["classes"] == ["mild", "none", "severe"]
@@ -151,89 +117,6 @@ def test_simulate():
     assert answer["results"][1]["log_mse"] is None
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (["--sites", "clinic"], "no column 'clinic'; it has hospital, age, dose, diagnosis"),
-        (["--components", "2"], "the column of --labels has 3 classes (mild, none, severe) but --components=2"),
-        (["--labels", "ward"], "no column 'ward'"),
-        (
-            ["--features", "age,hospital"],
-            "column 'hospital' holds 'H0' in row 1 (counted from 1), which is not a number",
-        ),
-        (["--network", "wheel"], "there is no network 'wheel'"),
-        (["--network", "missing.csv"], "there is no file missing.csv"),
-        (["--start", "missing.npz"], "there is no file 'missing.npz'"),
-        (["--eta", "3"], "eta=3.0"),
-        (["--device", "cuda"], "device='cuda'"),
-    ],
-)
-def test_bad_input_exits_with_2_and_writes_nothing(table, tmp_path, change, words):
-    arguments = dict(zip(FIT[::2], FIT[1::2], strict=True)) | dict([change])
-    flat = [part for pair in arguments.items() for part in pair]
-    if change[0] == "--device" and _has_gpu():
-        pytest.skip("this machine has a GPU")
-    done = gaussip("fit", table, *flat, "--out", tmp_path / "model.npz", cwd=tmp_path)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
-    assert list(tmp_path.iterdir()) == []
-    as_json = json.loads(gaussip("fit", table, *flat, "--out", tmp_path / "m.npz", "--json", cwd=tmp_path).stdout)
-    assert words in as_json["error"]["message"]
-
-
-def _has_gpu():
-    try:
-        import torch
-    except ImportError:
-        return False
-    return torch.cuda.is_available()
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            "hospital,age,dose,diagnosis\nH0,1,2,mild\nH1,,3,none\nH1,,4,severe\n",
-            "2 missing values (NaN): 2 in 'age'",
-        ),
-        ("hospital,age,dose,diagnosis\n", "has no rows"),
-        ("", "cannot be read"),
-        ("hospital,age,dose,diagnosis\n,1,2,mild\nH1,2,3,none\nH1,2,4,severe\n", "1 rows have no site"),
-        ("hospital,age,dose,diagnosis\nH0,1,2,mild\nH0,2,3,none\nH1,inf,4,severe\n", "1 infinite values"),
-        ("hospital,age,age,diagnosis\nH0,1,2,mild\n", "more than one column named 'age'"),
-        ("hospital;age;dose;diagnosis\nH0;1;2;mild\n", "separate columns by commas"),
-        ("hospital,age,dose,diagnosis\nZ\xfcrich,1,2,mild\n", "UTF-8"),
-        ("hospital,age,d\xf6se,diagnosis\nH0,1,2,mild\n", "UTF-8"),
-        ("hospital,age,dose,diagnosis\nH0,1,2,\nH1,3,4,\n", "column 'diagnosis' holds no labels"),
-        ("hospital,age,dose,diagnosis\nH0,1,2,mild\nH1,3,oops,none\n", "column 'dose' holds 'oops' in row 2"),
-        ("hospital,age,dose,diagnosis\nH0,1,2,mild\nH1,3,1e200,none\n", "1 values beyond 1e+100: 1 in 'dose'"),
-    ],
-)
-def test_bad_tables(tmp_path, text, words):
-    path = tmp_path / "bad.csv"
-    path.write_text(text, encoding="latin-1")
-    done = gaussip("fit", path, *FIT, "--out", tmp_path / "model.npz")
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert not (tmp_path / "model.npz").exists()
-
-
-def test_nothing_is_overwritten_unless_asked(table, tmp_path):
-    model = tmp_path / "model.npz"
-    model.write_text("precious")
-    assert gaussip("fit", table, *FIT, "--out", model).returncode == 2
-    assert model.read_text() == "precious"
-    assert gaussip("fit", table, *FIT, "--out", model, "--force").returncode == 0
-    refused = gaussip("fit", table, *FIT, "--out", tmp_path / "nowhere" / "model.npz")
-    assert refused.returncode == 2
-    assert "there is no folder" in refused.stderr
-    assert gaussip("fit", table.with_suffix(".xlsx"), *FIT, "--out", tmp_path / "x.npz").returncode == 2
-    assert gaussip("predict", table, table).returncode == 2
-    assert gaussip("fit", table, "--components", "2", "--out", tmp_path / "y.npz").returncode == 2  # no sites
-    assert gaussip("fit").returncode == 2
-
-
 def test_names_are_kept_as_written(tmp_path):
     path = tmp_path / "codes.csv"
     rng = np.random.default_rng(0)
@@ -267,72 +150,19 @@ def test_numbers_in_text_and_names_that_look_like_markup(tmp_path):
     assert "the model of --start has 2 components" in other.stderr
 
 
-def test_a_model_without_names_says_how_many_columns_it_needs(tmp_path, data, table):
-    NetworkGaussianMixture(3, random_state=0).fit(data.X).save(tmp_path / "m.npz")
-    path = tmp_path / "x.csv"
-    path.write_text("a,b,c\n1,2,3\n")
-    refused = gaussip("predict", tmp_path / "m.npz", path)
-    assert refused.returncode == 2
-    assert "the model has 2 features, the table 3 columns" in refused.stderr
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("sender,hearer\n1,2\n2,3\n3,x\n", "site '1' hears nobody"),
-        ("sender,hearer\n1,2\n,1\n", "no sender or no hearer"),
-        ("sender,hearer,weight\n1,2,1\n2,1,1\n1,2,5\n", "stands there twice"),
-        ("from,to\n1,2\n", "columns sender and hearer"),
-    ],
-)
-def test_bad_edges(tmp_path, text, words):
-    path = tmp_path / "edges.csv"
-    path.write_text(text)
-    refused = gaussip("network", path)
-    assert refused.returncode == 2
-    assert re.search(words, refused.stderr)
-    clash = gaussip("network", path, "--plot", tmp_path / "edges.png", "--force")
-    assert clash.returncode == 2
-    assert path.read_text() == text
-
-
-def test_impossible_simulations_are_refused():
-    for wrong in (["--labelled", "nan"], ["--delta", "nan"], ["--noise", "inf"], ["--replicates", "0"]):
-        refused = gaussip("simulate", *wrong, "--json")
-        assert refused.returncode == 2
-        assert "error" in json.loads(refused.stdout)
-
-
-def test_classes_and_components_are_named_apart(tmp_path, data):
+def test_classes_and_components_are_named_apart(tmp_path, table_data):
     """Only class 1 is ever labelled: its rows must not come back under another number."""
     path = tmp_path / "one.csv"
-    labels = np.where(data.labels == 2, "1", "-1")
-    pa.csv.write_csv(pa.table({"s": data.sites, "x": data.X[:, 0], "y": data.X[:, 1], "l": labels}), path)
+    labels = np.where(table_data.labels == 2, "1", "-1")
+    pa.csv.write_csv(
+        pa.table({"s": table_data.sites, "x": table_data.X[:, 0], "y": table_data.X[:, 1], "l": labels}), path
+    )
     model = tmp_path / "m.npz"
     fit = ["--sites", "s", "--labels", "l", "-k", "3", "--eta", "0.1", "--out", model]
     assert re.search(r"^1 .*\ncomponent 1 .*\ncomponent 2 ", gaussip("fit", path, *fit).stdout, re.MULTILINE)
     predicted = json.loads(gaussip("predict", model, path, "--json").stdout)["columns"]
-    assert np.mean(np.array(predicted["prediction"])[data.classes == 2] == "1") > 0.98
+    assert np.mean(np.array(predicted["prediction"])[table_data.classes == 2] == "1") > 0.98
     assert set(predicted["prediction"]) == {"1", "component 1", "component 2"}
-
-
-def test_drawings_overwrite_nothing(tmp_path):
-    precious = tmp_path / "patients.csv"
-    precious.write_text("precious")
-    refused = gaussip("network", "ring", "--sites", "5", "--plot", tmp_path / "patients.png")
-    assert refused.returncode == 2
-    assert "patients.csv exists" in refused.stderr
-    assert precious.read_text() == "precious"
-    assert not (tmp_path / "patients.png").exists()
-    for wrong, words in (("n.xyz", "pictures are .png"), ("nowhere/n.png", "there is no folder")):
-        refused = gaussip("network", "ring", "--sites", "5", "--plot", tmp_path / wrong)
-        assert refused.returncode == 2
-        assert words in refused.stderr
-    assert gaussip("demo", "--out", precious).returncode == 2
-    fifo = tmp_path / "pipe.npz"
-    os.mkfifo(fifo)
-    refused = gaussip("fit", precious, "-k", "2", "--out", fifo, "--force")
-    assert "not an ordinary file" in refused.stderr
 
 
 def test_a_network_of_one_s_own_is_measured(tmp_path):

@@ -1,0 +1,100 @@
+"""What the estimator refuses, and in which words."""
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+
+from gaussip import NetworkGaussianMixture
+from gaussip.errors import (
+    DataError,
+    DeviceError,
+    LabelError,
+    NetworkError,
+    SettingError,
+    StartError,
+)
+
+
+def test_settings_are_checked_without_sites_too(data):
+    for wrong, error in (({"algorithm": "sgd"}, SettingError), ({"network": "wheel"}, NetworkError)):
+        with pytest.raises(error):
+            NetworkGaussianMixture(3, **wrong).fit(data.X)
+
+
+def broken(data, **changes):
+    X = data.X.copy()
+    for (i, j), value in changes.get("cells", {}).items():
+        X[i, j] = value
+    return X
+
+
+@pytest.mark.parametrize(
+    ("settings", "fit", "error", "words"),
+    [
+        ({}, {"cells": {(3, 1): np.nan, (4, 1): np.nan, (5, 2): np.nan}}, DataError,
+         "3 missing values .*: 2 in 'column 1', 1 in 'column 2'"),
+        ({}, {"cells": {(3, 0): np.inf}}, DataError, "1 infinite values .* in 'column 0'"),
+        ({"n_components": 5000}, {}, DataError, "n_components=5000 is more than"),
+        ({}, {"y": "five"}, LabelError, "5 classes .* but n_components=3"),
+        ({"network": pd.DataFrame(np.eye(6))[[5, 4, 3, 2, 1]]}, {}, NetworkError, "not named as the sites"),
+        ({}, {"y": "huge"}, LabelError, "beyond 9007199254740992"),
+        ({}, {"weights": "words"}, DataError, "sample_weight must be numbers"),
+        ({}, {"y": "mixed"}, LabelError, "mixes numbers and words"),
+        ({}, {"y": "short"}, LabelError, r"y has shape \(3,\)"),
+        ({}, {"y": "fractions"}, LabelError, "not whole numbers"),
+        ({}, {"sites": "short"}, DataError, "sites has 3 entries for 1200 rows"),
+        ({}, {"weights": "negative"}, DataError, "negative"),
+        ({}, {"weights": "short"}, DataError, "sample_weight has shape"),
+        ({}, {"weights": "no site 2"}, DataError, "site 2: all its rows have weight zero"),
+        ({"network": "star(3)"}, {}, NetworkError, "star"),
+        ({"network": nx.path_graph(9)}, {}, NetworkError, "no rows at node '6', '7', '8'"),
+        ({"network": np.full((6, 6), 0.2)}, {}, NetworkError, "sum to 1.2, not to one"),
+        ({"network": None}, {}, NetworkError, "not NoneType"),
+        ({"network": {"a": "b"}}, {}, NetworkError, "a network is a name, a networkx graph or a weight matrix"),
+        ({"network": pd.DataFrame(np.eye(6), index=list("abcdef"))}, {}, NetworkError, "not named as the sites"),
+        ({"algorithm": "sgd"}, {}, SettingError, "there is no algorithm 'sgd'"),
+        ({"eta": 0.0}, {}, SettingError, "eta"),
+        ({"n_components": 0}, {}, SettingError, "n_components"),
+        ({"n_components": 2.5}, {}, SettingError, "n_components"),
+        ({"max_rounds": 0}, {}, SettingError, "max_rounds"),
+        ({"tol": -1}, {}, SettingError, "tol"),
+        ({"reg_covar": "x"}, {}, SettingError, "reg_covar"),
+        ({"weighting": "patients"}, {}, SettingError, "weighting"),
+        ({"init_params": "best"}, {}, SettingError, "init_params"),
+        ({"init_params": "labels"}, {}, StartError, "needs labels"),
+        ({"weights_init": [0.5, 0.2, 0.2]}, {}, StartError, "sum to one"),
+        ({"device": "cuda"}, {}, DeviceError, "device='cuda'"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_by_name(data, settings, fit, error, words):
+    X = broken(data, **fit)
+    weights = np.ones(1200)
+    weights[data.sites == 2] = 0
+    y = {
+        "five": np.arange(1200) % 5,
+        "mixed": [1, "1"] * 600,
+        "huge": [2**53 + 1, 2**53 + 2] * 600,
+        "short": [0, 1, 2],
+        "fractions": np.arange(1200) / 7,
+    }.get(fit.get("y"))
+    w = {"negative": -np.ones(1200), "words": ["x"] * 1200, "short": np.ones(3), "no site 2": weights}.get(
+        fit.get("weights")
+    )
+    sites = [1, 2, 3] if fit.get("sites") else data.sites
+    mixture = NetworkGaussianMixture(**{"n_components": 3, "random_state": 0, **settings})
+    if error is DeviceError:
+        torch = pytest.importorskip("torch", reason="without PyTorch see test_device_without_torch")
+        if torch.cuda.is_available():
+            pytest.skip("this machine has a GPU")
+    with pytest.raises(error, match=words):
+        mixture.fit(X, y, sites=sites, sample_weight=w)
+    assert not hasattr(mixture, "weights_")
+
+
+def test_device_without_torch(data, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(DeviceError, match=r"needs PyTorch.*gaussip\[gpu\]"):
+        NetworkGaussianMixture(3, device="cuda").fit(data.X, sites=data.sites)

@@ -1,0 +1,148 @@
+"""What the command line refuses: exit code 2, a plain message, and nothing written."""
+
+import json
+import os
+import re
+
+import pytest
+
+from command import FIT, gaussip
+from gaussip import NetworkGaussianMixture
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (["--sites", "clinic"], "no column 'clinic'; it has hospital, age, dose, diagnosis"),
+        (["--components", "2"], "the column of --labels has 3 classes (mild, none, severe) but --components=2"),
+        (["--labels", "ward"], "no column 'ward'"),
+        (
+            ["--features", "age,hospital"],
+            "column 'hospital' holds 'H0' in row 1 (counted from 1), which is not a number",
+        ),
+        (["--network", "wheel"], "there is no network 'wheel'"),
+        (["--network", "missing.csv"], "there is no file missing.csv"),
+        (["--start", "missing.npz"], "there is no file 'missing.npz'"),
+        (["--eta", "3"], "eta=3.0"),
+        (["--device", "cuda"], "device='cuda'"),
+    ],
+)
+def test_bad_input_exits_with_2_and_writes_nothing(table, tmp_path, change, words):
+    arguments = dict(zip(FIT[::2], FIT[1::2], strict=True)) | dict([change])
+    flat = [part for pair in arguments.items() for part in pair]
+    if change[0] == "--device" and _has_gpu():
+        pytest.skip("this machine has a GPU")
+    done = gaussip("fit", table, *flat, "--out", tmp_path / "model.npz", cwd=tmp_path)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    as_json = json.loads(gaussip("fit", table, *flat, "--out", tmp_path / "m.npz", "--json", cwd=tmp_path).stdout)
+    assert words in as_json["error"]["message"]
+
+
+def _has_gpu():
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "hospital,age,dose,diagnosis\nH0,1,2,mild\nH1,,3,none\nH1,,4,severe\n",
+            "2 missing values (NaN): 2 in 'age'",
+        ),
+        ("hospital,age,dose,diagnosis\n", "has no rows"),
+        ("", "cannot be read"),
+        ("hospital,age,dose,diagnosis\n,1,2,mild\nH1,2,3,none\nH1,2,4,severe\n", "1 rows have no site"),
+        ("hospital,age,dose,diagnosis\nH0,1,2,mild\nH0,2,3,none\nH1,inf,4,severe\n", "1 infinite values"),
+        ("hospital,age,age,diagnosis\nH0,1,2,mild\n", "more than one column named 'age'"),
+        ("hospital;age;dose;diagnosis\nH0;1;2;mild\n", "separate columns by commas"),
+        ("hospital,age,dose,diagnosis\nZ\xfcrich,1,2,mild\n", "UTF-8"),
+        ("hospital,age,d\xf6se,diagnosis\nH0,1,2,mild\n", "UTF-8"),
+        ("hospital,age,dose,diagnosis\nH0,1,2,\nH1,3,4,\n", "column 'diagnosis' holds no labels"),
+        ("hospital,age,dose,diagnosis\nH0,1,2,mild\nH1,3,oops,none\n", "column 'dose' holds 'oops' in row 2"),
+        ("hospital,age,dose,diagnosis\nH0,1,2,mild\nH1,3,1e200,none\n", "1 values beyond 1e+100: 1 in 'dose'"),
+    ],
+)
+def test_bad_tables(tmp_path, text, words):
+    path = tmp_path / "bad.csv"
+    path.write_text(text, encoding="latin-1")
+    done = gaussip("fit", path, *FIT, "--out", tmp_path / "model.npz")
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert not (tmp_path / "model.npz").exists()
+
+
+def test_nothing_is_overwritten_unless_asked(table, tmp_path):
+    model = tmp_path / "model.npz"
+    model.write_text("precious")
+    assert gaussip("fit", table, *FIT, "--out", model).returncode == 2
+    assert model.read_text() == "precious"
+    assert gaussip("fit", table, *FIT, "--out", model, "--force").returncode == 0
+    refused = gaussip("fit", table, *FIT, "--out", tmp_path / "nowhere" / "model.npz")
+    assert refused.returncode == 2
+    assert "there is no folder" in refused.stderr
+    assert gaussip("fit", table.with_suffix(".xlsx"), *FIT, "--out", tmp_path / "x.npz").returncode == 2
+    assert gaussip("predict", table, table).returncode == 2
+    assert gaussip("fit", table, "--components", "2", "--out", tmp_path / "y.npz").returncode == 2  # no sites
+    assert gaussip("fit").returncode == 2
+
+
+def test_a_model_without_names_says_how_many_columns_it_needs(tmp_path, table_data, table):
+    NetworkGaussianMixture(3, random_state=0).fit(table_data.X).save(tmp_path / "m.npz")
+    path = tmp_path / "x.csv"
+    path.write_text("a,b,c\n1,2,3\n")
+    refused = gaussip("predict", tmp_path / "m.npz", path)
+    assert refused.returncode == 2
+    assert "the model has 2 features, the table 3 columns" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sender,hearer\n1,2\n2,3\n3,x\n", "site '1' hears nobody"),
+        ("sender,hearer\n1,2\n,1\n", "no sender or no hearer"),
+        ("sender,hearer,weight\n1,2,1\n2,1,1\n1,2,5\n", "stands there twice"),
+        ("from,to\n1,2\n", "columns sender and hearer"),
+    ],
+)
+def test_bad_edges(tmp_path, text, words):
+    path = tmp_path / "edges.csv"
+    path.write_text(text)
+    refused = gaussip("network", path)
+    assert refused.returncode == 2
+    assert re.search(words, refused.stderr)
+    clash = gaussip("network", path, "--plot", tmp_path / "edges.png", "--force")
+    assert clash.returncode == 2
+    assert path.read_text() == text
+
+
+def test_impossible_simulations_are_refused():
+    for wrong in (["--labelled", "nan"], ["--delta", "nan"], ["--noise", "inf"], ["--replicates", "0"]):
+        refused = gaussip("simulate", *wrong, "--json")
+        assert refused.returncode == 2
+        assert "error" in json.loads(refused.stdout)
+
+
+def test_drawings_overwrite_nothing(tmp_path):
+    precious = tmp_path / "patients.csv"
+    precious.write_text("precious")
+    refused = gaussip("network", "ring", "--sites", "5", "--plot", tmp_path / "patients.png")
+    assert refused.returncode == 2
+    assert "patients.csv exists" in refused.stderr
+    assert precious.read_text() == "precious"
+    assert not (tmp_path / "patients.png").exists()
+    for wrong, words in (("n.xyz", "pictures are .png"), ("nowhere/n.png", "there is no folder")):
+        refused = gaussip("network", "ring", "--sites", "5", "--plot", tmp_path / wrong)
+        assert refused.returncode == 2
+        assert words in refused.stderr
+    assert gaussip("demo", "--out", precious).returncode == 2
+    fifo = tmp_path / "pipe.npz"
+    os.mkfifo(fifo)
+    refused = gaussip("fit", precious, "-k", "2", "--out", fifo, "--force")
+    assert "not an ordinary file" in refused.stderr
