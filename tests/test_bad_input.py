@@ -1,5 +1,8 @@
 """What the estimator refuses, and in which words."""
 
+import sys
+from types import SimpleNamespace
+
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -22,13 +25,6 @@ def test_settings_are_checked_without_sites_too(data):
             NetworkGaussianMixture(3, **wrong).fit(data.X)
 
 
-def broken(data, **changes):
-    X = data.X.copy()
-    for (i, j), value in changes.get("cells", {}).items():
-        X[i, j] = value
-    return X
-
-
 @pytest.mark.parametrize(
     ("settings", "fit", "error", "words"),
     [
@@ -46,7 +42,7 @@ def broken(data, **changes):
         ({}, {"sites": "short"}, DataError, "sites has 3 entries for 1200 rows"),
         ({}, {"weights": "negative"}, DataError, "negative"),
         ({}, {"weights": "short"}, DataError, "sample_weight has shape"),
-        ({}, {"weights": "no site 2"}, DataError, "site 2: all its rows have weight zero"),
+        ({}, {"weights": "no site 2"}, DataError, "site 2: all rows have weight zero"),
         ({"network": "star(3)"}, {}, NetworkError, "star"),
         ({"network": nx.path_graph(9)}, {}, NetworkError, "no rows at node '6', '7', '8'"),
         ({"network": np.full((6, 6), 0.2)}, {}, NetworkError, "sum to 1.2, not to one"),
@@ -64,11 +60,13 @@ def broken(data, **changes):
         ({"init_params": "best"}, {}, SettingError, "init_params"),
         ({"init_params": "labels"}, {}, StartError, "needs labels"),
         ({"weights_init": [0.5, 0.2, 0.2]}, {}, StartError, "sum to one"),
-        ({"device": "cuda"}, {}, DeviceError, "device='cuda'"),
+        ({"device": "tpu"}, {}, DeviceError, "use 'cpu' or 'cuda'"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_by_name(data, settings, fit, error, words):
-    X = broken(data, **fit)
+    X = data.X.copy()
+    for cell, value in fit.get("cells", {}).items():
+        X[cell] = value
     weights = np.ones(1200)
     weights[data.sites == 2] = 0
     y = {
@@ -83,18 +81,19 @@ def test_bad_input_is_refused_by_name(data, settings, fit, error, words):
     )
     sites = [1, 2, 3] if fit.get("sites") else data.sites
     mixture = NetworkGaussianMixture(**{"n_components": 3, "random_state": 0, **settings})
-    if error is DeviceError:
-        torch = pytest.importorskip("torch", reason="without PyTorch see test_device_without_torch")
-        if torch.cuda.is_available():
-            pytest.skip("this machine has a GPU")
     with pytest.raises(error, match=words):
         mixture.fit(X, y, sites=sites, sample_weight=w)
     assert not hasattr(mixture, "weights_")
 
 
-def test_device_without_torch(data, monkeypatch):
-    import sys
+NO_GPU = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
 
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(DeviceError, match=r"needs PyTorch.*gaussip\[gpu\]"):
+
+@pytest.mark.parametrize(
+    ("torch", "words"), [(None, r"needs PyTorch.*gaussip\[gpu\]"), (NO_GPU, "finds no CUDA GPU on this machine")]
+)
+def test_a_gpu_that_is_not_there(data, monkeypatch, torch, words):
+    """Without PyTorch, and with a PyTorch that sees no GPU."""
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with pytest.raises(DeviceError, match=words):
         NetworkGaussianMixture(3, device="cuda").fit(data.X, sites=data.sites)

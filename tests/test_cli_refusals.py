@@ -14,7 +14,7 @@ from gaussip import NetworkGaussianMixture
     ("change", "words"),
     [
         (["--sites", "clinic"], "no column 'clinic'; it has hospital, age, dose, diagnosis"),
-        (["--components", "2"], "the column of --labels has 3 classes (mild, none, severe) but --components=2"),
+        (["--components", "2"], "the column of --labels has 3 classes ('mild', 'none', 'severe') but --components=2"),
         (["--labels", "ward"], "no column 'ward'"),
         (
             ["--features", "age,hospital"],

@@ -32,7 +32,7 @@ class Collapses:
         self._names = names
         self._record = record
 
-    def check(self, number: int, theta: Theta, sound: Array | bool = True) -> None:
+    def check(self, number: int, theta: Theta, sound: Array) -> None:
         """Look at every site's theta, and at whether what was computed there is sound, (..., M)."""
         xp = namespace(theta.means)
         finite = xp.all(xp.isfinite(theta.means), axis=(-2, -1)) & xp.all(

@@ -62,7 +62,7 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
     free = prepare(train.X, None, sites, n_components=2)
     unsupervised = start.kmeans(free.values, 2, seed=0)
     begins = {
-        True: start.from_labels(semi.rows, np.ones(train.X.shape[1])),
+        True: start.from_labels(semi.rows, start.spread_of(semi.values)),
         False: reorder(unsupervised, start.class_order(unsupervised, semi.rows)),
     }
     settings = {"tol": 1e-7, "reg_covar": REG_COVAR, "sites": semi.sites.tolist()}
@@ -82,12 +82,14 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
             if watch is not None:
                 watch(method, now)
 
+        if method.algorithm == "em":
+            lines.append(_line(method, pooled[method.semi], target, test))
+            continue
         found = method.run(
             begins[method.semi], free.rows, semi.rows, semi.W, max_rounds=max_rounds, watch=follow, **settings
         )
         lines.append(_line(method, found, target, test))
-        if method.algorithm != "em":
-            curves[method.name] = (np.arange(1, len(trace) + 1), np.array(trace))
+        curves[method.name] = (np.arange(1, len(trace) + 1), np.array(trace))
     return Demo(lines, _pictures(out, semi, train, sites, names, lines, curves))
 
 

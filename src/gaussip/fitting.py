@@ -11,11 +11,11 @@ from scipy import sparse
 from gaussip import start
 from gaussip.arrays import NDArray, to_device
 from gaussip.data.split import by_column
-from gaussip.errors import DataError, SettingError, StartError
+from gaussip.errors import DataError, StartError
 from gaussip.networks import mixing_weights
 from gaussip.parameters import Theta, reorder
 from gaussip.rows import Rows
-from gaussip.validation import check_cells, check_row_weights, check_sites_filled, encode_labels
+from gaussip.validation import check_cells, check_choice, check_row_weights, check_sites_filled, encode_labels
 
 INITS = ("kmeans", "labels")
 
@@ -93,8 +93,7 @@ class Given(NamedTuple):
 
 def starts(problem: Problem, n_components: int, init_params: str, seeds: Sequence[int], given: Given) -> list[Theta]:
     """Starting values: one per seed from k-means, one from labels, with what is given in place of what was found."""
-    if init_params not in INITS:
-        raise SettingError(f"init_params={init_params!r} is not one of {', '.join(map(repr, INITS))}")
+    check_choice("init_params", init_params, INITS)
     try:
         given = Given(*(None if part is None else np.asarray(part, dtype=float) for part in given))
     except (TypeError, ValueError) as error:

@@ -12,13 +12,14 @@ import numpy as np
 from gaussip.algorithms import Algorithm, Site, one_round
 from gaussip.arrays import Array, NDArray, namespace, to_device, to_numpy
 from gaussip.collapse import Collapses, positive_definite
-from gaussip.errors import CollapseError, PooledTargetWarning, SettingError
+from gaussip.errors import CollapseError, PooledTargetWarning
 from gaussip.exchange import Stacked
 from gaussip.history import History, Progress, Recorder
 from gaussip.moments import moments
 from gaussip.networks import degree_shares, degrees, stationary_weights
 from gaussip.parameters import Psi, Theta, pack, scale, to_psi, to_theta
 from gaussip.rows import Rows
+from gaussip.validation import check_choice
 
 WEIGHTINGS = ("rows", "equal")
 
@@ -44,8 +45,7 @@ def site_facts(mass: Array, W: Any, weighting: str) -> Site:
     weighting : ``"rows"`` (every row counts alike: the target is the pooled estimate) or ``"equal"`` (every
         site counts alike, whatever its size: the paper's)
     """
-    if weighting not in WEIGHTINGS:
-        raise SettingError(f"weighting={weighting!r} is not one of {', '.join(map(repr, WEIGHTINGS))}")
+    check_choice("weighting", weighting, WEIGHTINGS)
     xp = namespace(mass)
 
     def per_site(values: NDArray) -> Array:
@@ -109,31 +109,32 @@ def simulate(
     collapses = Collapses(rows.shape, names, record_collapse)
     recorder = Recorder(start, rows.mass, algorithm.eta)
     state = algorithm.init(start, site_facts(rows.mass, W, weighting))
+    theta = start
     converged = np.zeros(rows.shape[:-1], dtype=bool)
     number = 0
-    with np.errstate(all="ignore"):  # a collapsed replicate computes on with NaN
+    with np.errstate(all="ignore"):  # a component that collapses divides by zero
         for number in range(1, max_rounds + 1):
             after, at, found = one_round(algorithm, state, exchange, measure)
-            if at is not None and found is not None:
-                theta = algorithm.estimate(after)
-                collapses.check(number, at, namespace(rows.mass).isfinite(found.log_likelihood))
-                collapses.check(number, theta, positive_definite(theta))
-            state = _keep(converged | (collapses.rounds > 0), state, after)
-            if found is None:
+            if at is None or found is None:
+                state = _keep(converged | (collapses.rounds > 0), state, after)
                 continue
-            now = recorder.record(number, algorithm.estimate(state), found, exchange.bytes_sent)
+            reached = algorithm.estimate(after)
+            collapses.check(number, at, namespace(rows.mass).isfinite(found.log_likelihood))
+            collapses.check(number, reached, positive_definite(reached))
+            done = converged | (collapses.rounds > 0)
+            state, theta = _keep(done, state, after), _keep(done, theta, reached)
+            now = recorder.record(number, theta, found, exchange.bytes_sent)
             if watch is not None:
                 watch(now)
             converged = now.change <= tol
             if (converged | (collapses.rounds > 0)).all():
                 break
-        theta = algorithm.estimate(state)
     converged = np.asarray(converged & (collapses.rounds == 0))
     return Run(theta, recorder.history(), number, converged, collapses.first, collapses.rounds)
 
 
 def _keep(done: NDArray, before: Any, after: Any) -> Any:
-    """The State after a round, with the replicates that are done left as they were.
+    """A State or Theta after a round, with the replicates that are done left as they were.
 
     So a replicate's result does not depend on which others run beside it, or for how long.
     """

@@ -9,10 +9,22 @@ from typing import Any
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.errors import DataError, GaussipError, LabelError
+from gaussip.errors import DataError, GaussipError, LabelError, SettingError
 
 LARGEST = 1e100  # beyond, variances overflow
 LARGEST_NUMBER = 2**53  # beyond, whole numbers are not told apart as floats
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Refuse a setting that is not one of its choices."""
+    if value not in choices:
+        raise SettingError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
+
+
+def some(names: Sequence[Any], most: int = 5) -> str:
+    """The first of many names, for a message."""
+    shown = ", ".join(repr(n.item() if isinstance(n, np.generic) else n) for n in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def check_cells(X: NDArray, names: Sequence[str]) -> None:
@@ -52,10 +64,7 @@ def check_sites_filled(mass: NDArray, names: Sequence[Any]) -> None:
     """Refuse sites whose rows all have weight zero."""
     empty = [names[int(m)] for m in np.flatnonzero(~(mass > 0))]
     if empty:
-        shown = ", ".join(map(str, empty[:5]))
-        raise DataError(
-            f"site {shown}: all its rows have weight zero; leave the site out, or give it rows that count"
-        )
+        raise DataError(f"site {some(empty)}: all rows have weight zero; leave it out, or give it rows that count")
 
 
 def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[NDArray | None, NDArray]:
@@ -90,9 +99,8 @@ def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[NDArray | Non
         seen = seen.astype(int)
     classes, found = np.unique(seen, return_inverse=True)
     if len(classes) > n_components:
-        shown = ", ".join(map(str, classes[:6])) + (", ..." if len(classes) > 6 else "")
         raise LabelError(
-            f"y has {len(classes)} classes ({shown}) but n_components={n_components}; "
+            f"y has {len(classes)} classes ({some(classes.tolist())}) but n_components={n_components}; "
             "each class needs a component of its own: raise n_components, or use -1 for unlabelled rows"
         )
     codes = np.full(n_rows, -1)
@@ -101,7 +109,7 @@ def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[NDArray | Non
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell is empty: None, NaN, pandas' NA and NaT, or a word without letters."""
+    """Whether a cell is empty: None, NaN, pandas' NA and NaT, or an empty word."""
     if value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, str) and not value):
         return True
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))

@@ -42,15 +42,16 @@ def run(
     if table.num_columns != mixture.n_features_in_:
         raise DataError(f"the model has {mixture.n_features_in_} features, the table {table.num_columns} columns")
     X = table if features else np.column_stack([column.to_numpy() for column in table.columns])
-    probabilities = mixture.predict_proba(X)
+    probabilities, densities = mixture._responsibilities(X)
+    best = probabilities.argmax(axis=1)
     names = component_names(mixture)
     every = len(mixture.classes_) == mixture.n_components
-    found = {"prediction": mixture.predict(X) if every else np.array(names)[probabilities.argmax(axis=1)]}
+    found = {"prediction": mixture.classes_[best] if every else np.array(names)[best]}
     found |= {f"probability of {name}": probabilities[:, k] for k, name in enumerate(names)}
-    found["log-density"] = mixture.score_samples(X)
+    found["log-density"] = densities
     if out is not None:
         write_table(out, found)
-        counts = np.bincount(probabilities.argmax(axis=1), minlength=len(names))
+        counts = np.bincount(best, minlength=len(names))
         shares = ", ".join(f"{count} {name}" for count, name in zip(counts, names, strict=True))
         text = f"{table.num_rows} rows: {shares}; written to {out}"
     else:

@@ -11,7 +11,7 @@ from gaussip.arrays import NDArray
 from gaussip.data import split
 from gaussip.errors import SettingError
 from gaussip.parameters import Theta
-from gaussip.validation import LARGEST
+from gaussip.validation import LARGEST, check_choice
 
 SPREADS = ("homogeneous", "heterogeneous", "dirichlet")
 
@@ -33,8 +33,7 @@ class Setting:
 
     def __post_init__(self) -> None:
         fractions = np.atleast_1d(self.labelled)
-        if self.spread not in SPREADS:
-            raise SettingError(f"spread={self.spread!r} is not one of {', '.join(map(repr, SPREADS))}")
+        check_choice("spread", self.spread, SPREADS)
         if not ((fractions >= 0) & (fractions <= 1)).all():
             raise SettingError(f"labelled={self.labelled} must lie in [0, 1]")
         if fractions.size not in (1, self.n_sites):

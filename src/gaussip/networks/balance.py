@@ -61,12 +61,12 @@ def degrees(W: Any) -> NDArray:
 def degree_shares(W: Any) -> NDArray:
     """M pi as each site can tell from its own degree: d_m / mean d on a two-way row-normalised network, else 1."""
     W = _dense(W)
-    d = degrees(W)
-    plain = np.where(W > 0, 1 / d[:, None], 0.0) if (np.diagonal(W) == 0).all() else None
-    two_way = bool(((W > 0) == (W > 0).T).all())
-    if plain is None or not two_way or not np.allclose(W, plain, rtol=1e-12, atol=0):
-        return np.ones(W.shape[0])
-    return np.asarray(d / d.mean())
+    hears = W > 0
+    d = hears.sum(axis=1)
+    unknown = np.ones(W.shape[0])
+    if hears.diagonal().any() or (hears != hears.T).any():
+        return unknown
+    return np.asarray(d / d.mean()) if np.allclose(W, hears / d[:, None], rtol=1e-12, atol=0) else unknown
 
 
 def _dense(W: Any) -> NDArray:

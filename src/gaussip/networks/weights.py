@@ -9,8 +9,9 @@ import networkx as nx
 import numpy as np
 from scipy import sparse
 
-from gaussip.errors import NetworkError, SettingError
+from gaussip.errors import NetworkError
 from gaussip.networks.named import by_name, parse
+from gaussip.validation import check_choice, some
 
 MIXINGS = ("row", "metropolis")
 
@@ -36,11 +37,10 @@ def mixing_weights(
     -------
     (M, M) sparse array with sorted columns
     """
-    if mixing not in MIXINGS:
-        raise SettingError(f"mixing={mixing!r} is not one of {', '.join(map(repr, MIXINGS))}")
-    if isinstance(network, str):
-        parse(network)
+    check_choice("mixing", mixing, MIXINGS)
     if len(sites) == 1:
+        if isinstance(network, str):
+            parse(network)  # a misspelt name is refused all the same
         return sparse.csr_array(np.ones((1, 1)))
     if isinstance(network, str):
         W = _of_graph(by_name(network, len(sites), seed), range(len(sites)), mixing)
@@ -62,9 +62,8 @@ def _nodes(graph: nx.Graph, sites: Sequence[Any]) -> Sequence[Any]:
         return range(len(sites))
     missing = [name for name in names if name not in nodes]
     extra = sorted(map(str, nodes - set(names)))
-    faults = [f"no node for site {_some(missing)}"] * bool(missing) + [f"no rows at node {_some(extra)}"] * bool(
-        extra
-    )
+    faults = [f"no node for site {some(missing)}"] if missing else []
+    faults += [f"no rows at node {some(extra)}"] if extra else []
     raise NetworkError(
         f"the network's nodes are not the sites: {' and '.join(faults)}; "
         f"name the nodes as the sites, or 0..{len(sites) - 1} in sorted order of the sites"
@@ -156,17 +155,12 @@ def _check_reach(W: sparse.csr_array, sites: Sequence[Any]) -> None:
         alone = [sites[int(m)] for m in np.flatnonzero(counts == 0)]
         if alone:
             raise NetworkError(
-                f"site {_some(alone)} {what}: its rows could not count; give it an edge, or leave the site out"
+                f"site {some(alone)} {what}: its rows could not count; give it an edge, or leave the site out"
             )
     n_parts, part = sparse.csgraph.connected_components(others, directed=True, connection="strong")
     if n_parts > 1:
         together = [sites[int(m)] for m in np.flatnonzero(part == part[0])]
         raise NetworkError(
             f"the network falls into {n_parts} parts that do not all reach each other: "
-            f"{_some(together)} form one; add edges between the parts"
+            f"{some(together)} form one; add edges between the parts"
         )
-
-
-def _some(names: Sequence[Any], most: int = 5) -> str:
-    shown = ", ".join(repr(n.item() if isinstance(n, np.generic) else n) for n in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
