@@ -192,7 +192,7 @@ def test_a_progress_bar_after_two_seconds():
 
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", "from gaussip.cli import main; main()", "simulate", "--rounds", "1500",
+        [sys.executable, "-c", "from gaussip.cli import main; main()", "simulate", "--rounds", "12000",
          "--algorithms", "mnem"],
         stdout=subprocess.DEVNULL, stderr=follower, env={**os.environ, "TERM": "xterm"},
     )  # fmt: skip
@@ -204,4 +204,4 @@ def test_a_progress_bar_after_two_seconds():
     except OSError:
         pass  # the terminal closes with the process
     assert process.wait(timeout=60) == 0
-    assert re.search(rb"MNEM.*/1500", seen)
+    assert re.search(rb"MNEM.*/12000", seen)

@@ -4,14 +4,24 @@ import numpy as np
 import pytest
 
 from gaussip import NetworkGaussianMixture
-from gaussip.algorithms import REGISTRY
-from gaussip.data.generate import Setting, draw
-from gaussip.errors import CollapseError
+from gaussip.algorithms import REGISTRY, make
+from gaussip.arrays import to_device, to_numpy
+from gaussip.comparison import parse_method, simulation_study
+from gaussip.data.generate import Setting, draw, paper_start
+from gaussip.errors import CollapseError, FewerAtATimeWarning
+from gaussip.kernels import REFERENCE, WIDE, kernel_for
+from gaussip.moments import moments
+from gaussip.networks import mixing_weights
+from gaussip.parameters import Theta
+from gaussip.rows import Rows
+from gaussip.simulation import place, simulate
+from hard_rows import HARD, hard, normwise
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::gaussip.errors.SlowKernelWarning"),
 ]
 
 
@@ -41,8 +51,125 @@ def test_every_algorithm_gives_the_cpu_s_numbers(data, name, semi, weighted):
     assert gpu.history_["bytes"].tolist() == cpu.history_["bytes"].tolist()
 
 
+@pytest.mark.parametrize("name", ["mnem", "ngd"])
+def test_many_features(name):
+    rng = np.random.default_rng(0)
+    X, sites = rng.standard_normal((400, 40)) + 4 * (np.arange(400) % 2)[:, None], np.arange(400) // 2 % 4
+    cpu, gpu = (
+        NetworkGaussianMixture(2, algorithm=name, eta=0.01, max_rounds=60, device=device, random_state=0).fit(
+            X, sites=sites
+        )
+        for device in ("cpu", "cuda")
+    )
+    np.testing.assert_allclose(gpu.covariances_, cpu.covariances_, rtol=1e-8, atol=1e-10)
+
+
 def test_a_collapse_is_named_there_too(data):
     far = data.truth.means.copy()
     far[1] += 1e3
     with pytest.raises(CollapseError, match="component 1 collapsed at site 0"):
         NetworkGaussianMixture(3, algorithm="nnem", means_init=far, device="cuda").fit(data.X, sites=data.sites)
+
+
+def on_gpu(rows, dtype=torch.float64):
+    def moved(array):
+        return None if array is None else torch.as_tensor(array, dtype=dtype, device="cuda")
+
+    sites = tuple(site._replace(values=moved(site.values), weights=moved(site.weights)) for site in rows.sites)
+    return Rows(rows.shape, moved(rows.centres), moved(rows.mass), moved(rows.labelled), sites)
+
+
+@pytest.mark.parametrize("kernel", ["cuda", "wide", "reference"])
+@pytest.mark.parametrize("case", HARD)
+@pytest.mark.parametrize(("K", "p"), [(3, 6), (1, 1), (5, 2), (9, 12)])
+def test_hard_rows(kernel, case, K, p):
+    rows, theta = hard(case, K, p)
+    wanted = moments(rows, theta, 1e-3, REFERENCE)
+    at = place(theta, "cuda")
+    chosen = {"cuda": kernel_for(at.means), "wide": WIDE, "reference": REFERENCE}[kernel]
+    assert chosen.name == kernel
+    found = moments(on_gpu(rows), at, 1e-3, chosen)
+    assert normwise(found.sums, wanted.sums) <= 1e-12
+    np.testing.assert_allclose(to_numpy(found.log_likelihood), wanted.log_likelihood, rtol=1e-11)
+
+
+@pytest.mark.parametrize("p", [1, 3, 6, 8, 16, 30, 95])
+def test_single_precision(p):
+    rows, theta = hard("labelled and weighted", 3, p)
+    at = Theta(*(torch.as_tensor(part, dtype=torch.float32, device="cuda") for part in theta))
+    found = moments(on_gpu(rows, torch.float32), at)
+    assert found.sums.dtype == torch.float32
+    assert normwise(found.sums, moments(rows, theta, 0.0, REFERENCE).sums) <= 1e-5
+
+
+@pytest.mark.parametrize("p", [20, 95])
+def test_wide_rows(p):
+    rows, theta = hard("labelled and weighted", 4, p)
+    at = place(theta, "cuda")
+    assert kernel_for(at.means).name == "wide"
+    assert normwise(moments(on_gpu(rows), at).sums, moments(rows, theta, 0.0, REFERENCE).sums) <= 1e-12
+
+
+def test_a_bad_theta_gives_nan_at_its_site_only():
+    rows, theta = hard("random", 3, 6)
+    theta.covariances[1, 2] = -np.eye(6)
+    theta.weights[2, 0] = -0.1
+    found = moments(on_gpu(rows), place(theta, "cuda"))
+    lost = [False, True, True] + [False] * (len(rows.sites) - 3)
+    assert np.isnan(to_numpy(found.log_likelihood)).tolist() == lost
+    assert np.isnan(to_numpy(found.sums)).all(axis=(-2, -1)).tolist() == lost
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+@pytest.mark.parametrize("rounds", [1, 2, 51, 130])
+def test_rounds_in_graphs_are_the_cpu_s(name, rounds):
+    """Replicates that converge at different rounds, batches of rounds with and without a rest."""
+    setting = Setting(n_rows=900, n_sites=4, n_features=2, delta=4, spread="homogeneous", labelled=0.1)
+    drawn = [draw(setting, seed) for seed in range(3)]
+    begins = [paper_start(data.truth, 0.1, np.random.default_rng(0)) for data in drawn]
+    start = Theta(*(np.stack(parts)[:, None] for parts in zip(*begins, strict=True)))
+    W = mixing_weights("circle", range(4))
+    runs = []
+    for device in ("cpu", "cuda"):
+        values = [[to_device(x, device) for x in data.by_site(data.X)] for data in drawn]
+        labels = [data.by_site(data.labels) for data in drawn]
+        rows = Rows.stack([Rows.of_sites(x, y, None, 3) for x, y in zip(values, labels, strict=True)])
+        settings = {"max_rounds": rounds, "tol": 1e-4, "record_collapse": True}
+        runs.append(simulate(make(name, 0.1), place(start, device), rows, W, **settings))
+    cpu, gpu = runs
+    assert gpu.n_rounds == cpu.n_rounds
+    assert gpu.converged.tolist() == cpu.converged.tolist()
+    assert gpu.collapsed.tolist() == cpu.collapsed.tolist()
+    for part, wanted in zip(gpu.theta, cpu.theta, strict=True):
+        np.testing.assert_allclose(to_numpy(part), wanted, rtol=1e-8, atol=1e-10)
+    assert gpu.history.round.tolist() == cpu.history.round.tolist()
+    assert gpu.history.bytes.tolist() == cpu.history.bytes.tolist()
+    np.testing.assert_allclose(gpu.history.change, cpu.history.change, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(gpu.history.disagreement, cpu.history.disagreement, rtol=1e-6, atol=1e-10)
+
+
+def test_a_study_that_does_not_fit_goes_on_with_fewer_replicates_and_the_same_numbers(monkeypatch):
+    from gaussip import comparison
+
+    setting, methods = Setting(n_rows=600, n_sites=3, n_features=2), [parse_method("mnem", 0.05)]
+    whole = simulation_study(setting, methods, replicates=5, max_rounds=60, device="cuda")
+    stack = comparison._stacked
+
+    def crowded(drawn, *rest):
+        if len(drawn) > 2:
+            torch.empty(2**60, dtype=torch.uint8, device="cuda")  # more than any card has: a real refusal
+        return stack(drawn, *rest)
+
+    monkeypatch.setattr(comparison, "_stacked", crowded)
+    with pytest.warns(FewerAtATimeWarning, match="2 at a time") as said:
+        parts = simulation_study(setting, methods, replicates=5, max_rounds=60, device="cuda")
+    assert len(said) == 1
+    np.testing.assert_array_equal(parts[0].mse, whole[0].mse)
+
+
+def test_a_study_gives_the_cpu_s_numbers():
+    setting, methods = Setting(n_rows=900, n_sites=5, labelled=0.2), [parse_method("semi-mnem", 0.05)]
+    cpu, gpu = (
+        simulation_study(setting, methods, replicates=4, max_rounds=200, device=device) for device in ("cpu", "cuda")
+    )
+    np.testing.assert_allclose(gpu[0].mse, cpu[0].mse, rtol=1e-8)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from gaussip import rows as rows_module
+from gaussip.kernels import REFERENCE, kernel_for, reference
 from gaussip.moments import moments, summary
 from gaussip.parameters import Theta
 from gaussip.rows import Rows
@@ -100,27 +100,31 @@ def test_blocks_and_holding_change_nothing_but_rounding(monkeypatch, hold):
     rng = np.random.default_rng(8)
     theta = mixture(rng)
     X, labels, weights = rng.standard_normal((1000, P)), rng.integers(-1, K, 1000), rng.uniform(0, 1, 1000)
-    whole = moments(Rows.of_sites([X], [labels], [weights], K).one(0), theta)
-    monkeypatch.setattr(rows_module, "BLOCK_BYTES", 8 * 15 * 32)
-    monkeypatch.setattr(rows_module, "HOLD_BYTES", hold)
+    whole = moments(Rows.of_sites([X], [labels], [weights], K).one(0), theta, kernel=REFERENCE)
+    monkeypatch.setattr(reference, "BLOCK_BYTES", 8 * 15 * 32)
+    monkeypatch.setattr(reference, "HOLD_BYTES", hold)
     rows = Rows.of_sites([X], [labels], [weights], K).one(0)
-    assert (rows.sites[0].held is None) == (hold == 0)
-    assert len(list(rows.sites[0].blocks())) > 5
-    for part, wanted in zip(moments(rows, theta), whole, strict=True):
+    laid = rows.laid_out(REFERENCE)
+    assert (laid[0].held is None) == (hold == 0)
+    assert len(list(laid[0].blocks())) > 5
+    for part, wanted in zip(moments(rows, theta, kernel=REFERENCE), whole, strict=True):
         np.testing.assert_allclose(part, wanted, rtol=1e-12)
 
 
-def test_no_temporary_exceeds_a_few_megabytes(monkeypatch):
+@pytest.mark.parametrize("name", ["reference", "compiled"])
+def test_no_temporary_exceeds_a_few_megabytes(monkeypatch, name):
     import tracemalloc
 
-    monkeypatch.setattr(rows_module, "HOLD_BYTES", 0)
+    monkeypatch.setattr(reference, "HOLD_BYTES", 0)
     rng = np.random.default_rng(9)
     p = 20
     X = rng.standard_normal((60_000, p))  # features of all rows at once would take 110 MB
     rows = Rows.of_sites([X]).one(0)
     theta = Theta(np.full(2, 0.5), rng.standard_normal((2, p)), np.broadcast_to(np.eye(p), (2, p, p)))
+    kernel = REFERENCE if name == "reference" else kernel_for(theta.means)
+    moments(rows, theta, kernel=kernel)  # lay out, compile
     tracemalloc.start()
-    moments(rows, theta)
+    moments(rows, theta, kernel=kernel)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8e6
@@ -150,5 +154,5 @@ def test_a_site_s_bits_do_not_depend_on_the_sites_beside_it(rows, start):
 
 def test_summary_divides_by_the_mass(rows, start):
     everywhere = Theta(*(np.broadcast_to(part, (*rows.shape, *part.shape)) for part in start))
-    A, _, _ = summary(moments(rows, everywhere))
+    A = summary(moments(rows, everywhere))[..., 0]
     np.testing.assert_allclose(A.sum(axis=-1), 1.0, rtol=1e-13)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,12 +19,34 @@ NDArray: TypeAlias = np.ndarray[Any, Any]
 
 
 def namespace(array: Array) -> Any:
-    """The array-API namespace of an array; NumPy's own needs no helper package."""
+    """The array-API namespace of an array."""
     if isinstance(array, (np.ndarray, np.generic)):
         return np
-    from array_api_compat import array_namespace
+    if type(array).__module__.partition(".")[0] == "torch":
+        return _torch()
+    return array.__array_namespace__()
 
-    return array_namespace(array)
+
+@cache
+def _torch() -> Any:
+    return import_module("gaussip.torch_namespace").Torch()
+
+
+def compiled(array: Array) -> Any:
+    """The compiled small algebra for an array's type and device (`gaussip.kernels.small`, or on a GPU), or None."""
+    if isinstance(array, np.ndarray):
+        return _on_cpu() if array.dtype == np.float64 else None
+    return _on_gpu() if getattr(array, "is_cuda", False) else None
+
+
+@cache
+def _on_cpu() -> Any:
+    return import_module("gaussip.kernels.small") if find_spec("numba") else None
+
+
+@cache
+def _on_gpu() -> Any:
+    return import_module("gaussip.kernels.cuda_small")
 
 
 def to_device(values: Array, device: str) -> Array:
@@ -40,6 +65,11 @@ def to_device(values: Array, device: str) -> Array:
     if not torch.cuda.is_available():
         raise DeviceError(f"device={device!r}: PyTorch finds no CUDA GPU on this machine; use device='cpu'")
     return torch.asarray(values, device=device)
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error says that a GPU's memory is full."""
+    return type(error).__name__ == "OutOfMemoryError" and type(error).__module__.startswith("torch")
 
 
 def to_numpy(values: Array) -> NDArray:
@@ -62,9 +92,12 @@ def cholesky_or_nan(matrices: Array) -> Array:
     alone, so that the others of the stack keep their factors.
     """
     xp = namespace(matrices)
+    if hasattr(xp.linalg, "cholesky_ex"):  # torch's, which does not make a GPU wait for the host
+        factors, failed = xp.linalg.cholesky_ex(matrices)
+        return xp.where(failed[..., None, None] == 0, factors, xp.nan)
     try:
         return xp.linalg.cholesky(matrices)
-    except (np.linalg.LinAlgError, RuntimeError):  # torch's LinAlgError is a RuntimeError
+    except np.linalg.LinAlgError:
         flat = xp.reshape(matrices, (-1, *matrices.shape[-2:]))
         if flat.shape[0] == 1:
             return xp.full_like(matrices, xp.nan)
@@ -75,4 +108,8 @@ def cholesky_or_nan(matrices: Array) -> Array:
 def precision_factor(covariances: Array) -> Array:
     """Lower triangular T with T'T the inverse of each covariance; NaN where it is not positive definite."""
     xp = namespace(covariances)
-    return xp.linalg.inv(cholesky_or_nan(covariances))
+    roots = cholesky_or_nan(covariances)
+    if hasattr(xp.linalg, "solve_triangular"):
+        one = xp.eye(roots.shape[-1], dtype=roots.dtype, device=roots.device)
+        return xp.linalg.solve_triangular(roots, one, upper=False)
+    return xp.linalg.inv(roots)

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gaussip import algorithms
-from gaussip.arrays import NDArray
+from gaussip.arrays import NDArray, out_of_memory, to_device, to_numpy
 from gaussip.data.generate import Dataset, Setting, draw, paper_start, streams
-from gaussip.errors import PooledTargetWarning, SettingError
+from gaussip.errors import FewerAtATimeWarning, PooledTargetWarning, SettingError
 from gaussip.history import Progress
 from gaussip.networks import mixing_weights
 from gaussip.parameters import Theta, pack
 from gaussip.rows import Rows
-from gaussip.simulation import Run, simulate
+from gaussip.simulation import Run, place, simulate
 
 SEMI = "semi-"
 
@@ -39,10 +39,9 @@ class Method(NamedTuple):
             self.algorithm.capitalize() if self.algorithm == "local" else self.algorithm.upper()
         )
 
-    def run(self, start: Theta, unlabelled: Rows, labelled: Rows, W: Any, **settings: Any) -> Run:
+    def run(self, start: Theta, rows: Rows, W: Any, **settings: Any) -> Run:
         """Simulate the method; a collapse ends it quietly."""
         chosen = algorithms.make(self.algorithm, self.eta)
-        rows = labelled if self.semi else unlabelled
         return simulate(chosen, start, rows, W, record_collapse=True, **settings)
 
 
@@ -83,12 +82,13 @@ def simulation_study(
     noise: float = 0.1,
     replicates: int = 1,
     seed: int = 0,
+    device: str = "cpu",
     watch: Callable[[Method, Progress], None] | None = None,
 ) -> list[Score]:
     """Draw data sets, fit each by every method from the paper's start, and score the estimates.
 
-    All replicates and sites of a method advance together. Seeds are spawned per replicate, so that a replicate's
-    numbers do not depend on how many others there are.
+    All replicates and sites of a method advance together, or as many replicates as fit into a GPU's memory. Seeds
+    are spawned per replicate, so that a replicate's numbers do not depend on how many others there are.
     """
     if replicates < 1 or max_rounds < 1:
         raise SettingError("replicates and rounds must be at least 1")
@@ -99,27 +99,44 @@ def simulation_study(
         drawn.append(draw(setting, sequence))
         begins.append(paper_start(drawn[-1].truth, noise, streams(sequence, 5)[-1]))  # the data take the first four
     W = mixing_weights(network, range(setting.n_sites), mixing, seed)
-    unlabelled = _stacked(drawn, setting, semi=False)
-    labelled = _stacked(drawn, setting, semi=True) if any(m.semi for m in methods) else unlabelled
-    start = _per_replicate(begins)
-    truth = pack(_per_replicate([data.truth for data in drawn]))
-    scores = []
+    scores, together, told = [], replicates, False
     for method in methods:
         began = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PooledTargetWarning)  # a study compares what networks do
-            run = method.run(
-                start, unlabelled, labelled, W,
-                max_rounds=max_rounds, tol=tol, weighting=weighting,
-                watch=None if watch is None else lambda now, m=method: watch(m, now),
-            )  # fmt: skip
-        mse = np.mean(np.sum((pack(run.theta) - truth) ** 2, axis=-1), axis=-1)
-        mse = np.where(run.collapsed > 0, np.nan, mse)
-        scores.append(_score(method, mse, run, time.perf_counter() - began))
+        runs: list[Run] = []
+        while (done := sum(len(run.collapsed) for run in runs)) < replicates:
+            some = slice(done, done + together)
+            try:
+                rows = _stacked(drawn[some], setting, method.semi, device)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", PooledTargetWarning)  # a study compares what networks do
+                    run = method.run(
+                        place(_per_replicate(begins[some]), device), rows, W,
+                        max_rounds=max_rounds, tol=tol, weighting=weighting,
+                        watch=None if watch is None else lambda now, m=method: watch(m, now),
+                    )  # fmt: skip
+            except RuntimeError as error:
+                if not out_of_memory(error) or together == 1:
+                    raise
+                together = -(-together // 2)
+                continue
+            if together < replicates and not told:
+                told = True
+                warnings.warn(
+                    f"the GPU's memory does not hold all replicates: {together} at a time, for the same numbers",
+                    FewerAtATimeWarning,
+                    stacklevel=2,
+                )
+            runs.append(run._replace(theta=Theta(*map(to_numpy, run.theta))))
+        truth = pack(_per_replicate([data.truth for data in drawn]))
+        estimates = np.concatenate([pack(run.theta) for run in runs])
+        mse = np.mean(np.sum((estimates - truth) ** 2, axis=(-2, -1)), axis=-1)
+        scores.append(_score(method, mse, runs, time.perf_counter() - began))
     return scores
 
 
-def _score(method: Method, mse: NDArray, run: Run, seconds: float) -> Score:
+def _score(method: Method, mse: NDArray, runs: Sequence[Run], seconds: float) -> Score:
+    collapsed = np.concatenate([run.collapsed for run in runs]) > 0
+    mse = np.where(collapsed, np.nan, mse)
     left = mse[np.isfinite(mse)]
     mean = left.mean() if left.size else np.nan
     error = left.std(ddof=1) / np.sqrt(left.size) / mean if left.size > 1 else np.nan
@@ -128,22 +145,19 @@ def _score(method: Method, mse: NDArray, run: Run, seconds: float) -> Score:
         log_mse=float(np.log(mean)),
         standard_error=float(error),
         mse=mse,
-        rounds=run.n_rounds,
-        collapsed=int((run.collapsed > 0).sum()),
-        collapse=None if run.collapse is None else str(run.collapse),
+        rounds=max(run.n_rounds for run in runs),
+        collapsed=int(collapsed.sum()),
+        collapse=next((str(run.collapse) for run in runs if run.collapse is not None), None),
         seconds=seconds,
     )
 
 
-def _stacked(drawn: Sequence[Dataset], setting: Setting, *, semi: bool) -> Rows:
-    return Rows.stack(
-        [
-            Rows.of_sites(
-                data.by_site(data.X), data.by_site(data.labels) if semi else None, None, setting.n_components
-            )
-            for data in drawn
-        ]
-    )
+def _stacked(drawn: Sequence[Dataset], setting: Setting, semi: bool, device: str) -> Rows:
+    def of(data: Dataset) -> Rows:
+        values = [to_device(x, device) for x in data.by_site(data.X)]
+        return Rows.of_sites(values, data.by_site(data.labels) if semi else None, None, setting.n_components)
+
+    return Rows.stack([of(data) for data in drawn])
 
 
 def _per_replicate(thetas: Sequence[Theta]) -> Theta:

@@ -66,8 +66,9 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
         False: reorder(unsupervised, start.class_order(unsupervised, semi.rows)),
     }
     settings = {"tol": 1e-7, "reg_covar": REG_COVAR, "sites": semi.sites.tolist()}
+    rows = {True: semi.rows, False: free.rows}
     pooled = {
-        flag: Method("em", 1.0, flag).run(begins[flag], free.rows, semi.rows, semi.W, max_rounds=20_000, **settings)
+        flag: Method("em", 1.0, flag).run(begins[flag], rows[flag], semi.W, max_rounds=20_000, **settings)
         for flag in (False, True)
     }
     lines, curves = [], {}
@@ -86,7 +87,7 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
             lines.append(_line(method, pooled[method.semi], target, test))
             continue
         found = method.run(
-            begins[method.semi], free.rows, semi.rows, semi.W, max_rounds=max_rounds, watch=follow, **settings
+            begins[method.semi], rows[method.semi], semi.W, max_rounds=max_rounds, watch=follow, **settings
         )
         lines.append(_line(method, found, target, test))
         curves[method.name] = (np.arange(1, len(trace) + 1), np.array(trace))

@@ -63,3 +63,11 @@ class CollapseError(GaussipError, ArithmeticError):
 
 class PooledTargetWarning(UserWarning):
     """The network keeps the fit from aiming at the pooled estimate."""
+
+
+class SlowKernelWarning(UserWarning):
+    """A faster way to compute is not available on this machine."""
+
+
+class FewerAtATimeWarning(UserWarning):
+    """The GPU's memory holds fewer replicates at a time than asked for; the numbers are the same."""

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.arrays import Array, NDArray, namespace, to_numpy
-from gaussip.moments import Moments
-from gaussip.parameters import Theta, pack, to_psi, unit_of
+from gaussip.arrays import Array, NDArray, compiled, namespace
+from gaussip.parameters import Psi, Theta, Unit, to_psi, unit_of
 
 
 class History(NamedTuple):
@@ -19,6 +18,11 @@ class History(NamedTuple):
     change: NDArray  #: largest move of psi at any site, divided by eta, in the start's standard units
     disagreement: NDArray  #: root mean square distance of the sites' psi from their mean, same units
     bytes: NDArray  #: bytes sent over the whole network since the first round
+
+    @classmethod
+    def of(cls, rounds: list[tuple[Any, ...]]) -> History:
+        """The history of rounds given one after the other."""
+        return cls(*(np.asarray([one[j] for one in rounds]) for j in range(len(cls._fields))))
 
 
 class Progress(NamedTuple):
@@ -32,40 +36,27 @@ class Progress(NamedTuple):
     bytes: int
 
 
-class Recorder:
-    """Measures each round of a run with leading axes (..., M).
+def unit_of_start(start: Theta) -> Unit:
+    """The unit of a run with leading axes (..., M): the start's mixture has mean zero and unit variances in it.
 
-    Moves are measured in units in which the start's mixture has mean zero and unit variances: all sites know
-    the start, so all measure in one unit, and a tolerance means the same for ages and for cell counts.
+    All sites know the start, so all measure in one unit, and a tolerance means the same for ages and for cell counts.
     """
+    xp = namespace(start.means)
+    axis = start.means.ndim - 3
+    return unit_of(Theta(*(xp.mean(part, axis=axis, keepdims=True) for part in start)))
 
-    def __init__(self, start: Theta, mass: Array, eta: float) -> None:
-        xp = namespace(mass)
-        axis = mass.ndim - 1
-        middle = Theta(*(xp.mean(part, axis=axis, keepdims=True) for part in start))
-        self._unit = unit_of(middle)
-        self._mass = xp.sum(mass, axis=-1)
-        self._eta = eta
-        self._last = self._psi(start)
-        self._rounds: list[tuple[Any, ...]] = []
 
-    def _psi(self, theta: Theta) -> Array:
-        return pack(self._unit.standard(to_psi(theta)))
+def measure(theta: Theta, unit: Unit, last: Psi) -> tuple[Psi, Array, Array]:
+    """psi in the unit, its largest move since the last, and the sites' root mean square distance from their mean.
 
-    def record(self, number: int, theta: Theta, found: Moments, sent: int) -> Progress:
-        """Measure one round."""
-        now = self._psi(theta)
-        xp = namespace(now)
-        apart = now - xp.mean(now, axis=-2, keepdims=True)
-        measured = (
-            xp.sum(found.log_likelihood, axis=-1) / self._mass,
-            xp.max(xp.abs(now - self._last), axis=(-2, -1)) / self._eta,
-            xp.sqrt(xp.mean(xp.sum(apart * apart, axis=-1), axis=-1)),
-        )
-        self._last = now
-        self._rounds.append((number, *map(to_numpy, measured), sent))
-        return Progress(theta, *self._rounds[-1])
-
-    def history(self) -> History:
-        """All rounds recorded so far."""
-        return History(*(np.asarray([one[j] for one in self._rounds]) for j in range(len(History._fields))))
+    For leading axes (..., M): (..., M, K, f), (...) and (...).
+    """
+    small = compiled(last)
+    if small is not None:
+        now, change, disagreement = small.measure(*theta, *unit, last)
+        return now, change, disagreement
+    xp = namespace(last)
+    now = unit.standard(to_psi(theta))
+    apart = now - xp.mean(now, axis=-3, keepdims=True)
+    change = xp.max(xp.abs(now - last), axis=(-3, -2, -1))
+    return now, change, xp.sqrt(xp.mean(xp.sum(apart * apart, axis=(-2, -1)), axis=-1))

@@ -1,19 +1,22 @@
 """The parameters of a Gaussian mixture in the two forms the algorithms use.
 
-`Theta` = (alpha, mu, Sigma) is what people read; `Psi` = (alpha, beta, gamma) with beta = alpha * mu and
-gamma = alpha * Sigma is what may be averaged. Both hold arrays with any leading axes ``...``: none for one
-site, ``(site,)`` for a simulation, ``(replicate, site)`` for a study.
+`Theta` = (alpha, mu, Sigma) is what people read. psi = (alpha, beta, gamma) with beta = alpha * mu and
+gamma = alpha * Sigma is what may be averaged; it is one array, a component to a row, so that the algorithms read as
+the paper's equations do and a message needs no packing. Both have any leading axes ``...``: none for one site,
+``(site,)`` for a simulation, ``(replicate, site)`` for a study.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from gaussip.arrays import Array, NDArray, indices, namespace, to_numpy
+from gaussip.arrays import Array, NDArray, compiled, indices, namespace, to_numpy
 
 
 class Theta(NamedTuple):
@@ -24,52 +27,33 @@ class Theta(NamedTuple):
     covariances: Array  #: Sigma, (..., K, p, p)
 
 
-class Psi(NamedTuple):
-    """The mixture as it may be averaged: every entry scaled by its component's weight.
+Psi: TypeAlias = Array
+"""(..., K, f) with f = (p+1)(p+2)/2: the rows (alpha_k, beta_k', vech(gamma_k)').
 
-    Only ratios matter (mu = beta / alpha, Sigma = gamma / alpha, weights = alpha / sum alpha), so a site's
-    mass can ride in the scale.
-    """
-
-    alpha: Array  #: (..., K)
-    beta: Array  #: (..., K, p)
-    gamma: Array  #: (..., K, p, p)
-
-
-Parameters = TypeVar("Parameters", Theta, Psi)
+Every entry is scaled by its component's weight. Only ratios matter (mu = beta / alpha, Sigma = gamma / alpha,
+weights = alpha / sum alpha), so a site's mass can ride in the scale.
+"""
 
 
 def to_psi(theta: Theta) -> Psi:
-    """Psi of a Theta, with total mass one."""
-    alpha = theta.weights
-    return Psi(alpha, alpha[..., None] * theta.means, alpha[..., None, None] * theta.covariances)
+    """psi of a Theta, with total mass one."""
+    rows = pack(theta)
+    alpha = rows[..., :1]
+    return namespace(rows).concat([alpha, alpha * rows[..., 1:]], axis=-1)
 
 
 def to_theta(psi: Psi) -> Theta:
-    """Theta of a Psi of any mass."""
-    xp = namespace(psi.alpha)
-    alpha = psi.alpha
-    return Theta(
-        alpha / xp.sum(alpha, axis=-1, keepdims=True),
-        psi.beta / alpha[..., None],
-        psi.gamma / alpha[..., None, None],
-    )
+    """Theta of a psi of any mass."""
+    small = compiled(psi)
+    if small is not None:
+        return Theta(*small.to_theta(psi))
+    alpha = psi[..., 0]
+    return normalised(unpack(namespace(psi).concat([psi[..., :1], psi[..., 1:] / alpha[..., None]], axis=-1)))
 
 
-def scale(parameters: Parameters, factor: Array) -> Parameters:
-    """Every entry times a factor given per leading index (a number, or an array of the leading shape)."""
-    xp = namespace(parameters[0])
-    factor = xp.asarray(factor)
-    return type(parameters)(
-        parameters[0] * factor[..., None],
-        parameters[1] * factor[..., None, None],
-        parameters[2] * factor[..., None, None, None],
-    )
-
-
-def blend(a: float, left: Parameters, b: float, right: Parameters) -> Parameters:
-    """The linear combination a * left + b * right."""
-    return type(left)(*(a * x + b * y for x, y in zip(left, right, strict=True)))
+def normalised(theta: Theta) -> Theta:
+    """Theta with its weights divided by their sum."""
+    return theta._replace(weights=theta.weights / namespace(theta.weights).sum(theta.weights, axis=-1, keepdims=True))
 
 
 @cache
@@ -78,45 +62,71 @@ def upper_triangle(n_features: int) -> tuple[NDArray, NDArray]:
     return np.triu_indices(n_features)
 
 
+@cache
+def _full(n_features: int) -> NDArray:
+    """Where each entry of a symmetric matrix stands in its vech."""
+    rows, columns = upper_triangle(n_features)
+    position = np.empty((n_features, n_features), dtype=np.int64)
+    position[rows, columns] = position[columns, rows] = np.arange(len(rows))
+    return position.ravel()
+
+
+_placed: dict[Any, Array] = {}  # positions in other libraries and on devices: moved there once
+
+
+def _positions(make: Callable[[int], NDArray], n_features: int, like: Array) -> Array:
+    key = (make, n_features, type(like), like.device)
+    if key not in _placed:
+        _placed[key] = indices(make(n_features), like)
+    return _placed[key]
+
+
+def _flat(n_features: int) -> NDArray:
+    rows, columns = upper_triangle(n_features)
+    return rows * n_features + columns
+
+
 def vech(matrices: Array) -> Array:
     """The upper triangle, row by row: (..., p, p) to (..., p(p+1)/2)."""
     xp = namespace(matrices)
     p = matrices.shape[-1]
-    rows, columns = upper_triangle(p)
-    index = indices(rows * p + columns, matrices)
-    return xp.take(xp.reshape(matrices, (*matrices.shape[:-2], p * p)), index, axis=-1)
+    flat = xp.reshape(matrices, (*matrices.shape[:-2], p * p))
+    return xp.take(flat, _positions(_flat, p, matrices), axis=flat.ndim - 1)
 
 
 def unvech(vectors: Array) -> Array:
     """The symmetric matrices of which `vech` gives these vectors."""
     xp = namespace(vectors)
-    p = round((np.sqrt(8 * vectors.shape[-1] + 1) - 1) / 2)
-    rows, columns = upper_triangle(p)
-    position = np.empty((p, p), dtype=np.int64)
-    position[rows, columns] = position[columns, rows] = np.arange(len(rows))
-    full = xp.take(vectors, indices(position.ravel(), vectors), axis=-1)
+    p = (math.isqrt(8 * vectors.shape[-1] + 1) - 1) // 2
+    full = xp.take(vectors, _positions(_full, p, vectors), axis=vectors.ndim - 1)
     return xp.reshape(full, (*vectors.shape[:-1], p, p))
 
 
-def pack(parameters: Theta | Psi) -> Array:
-    """The paper's vector (alpha_k, mu_k', vech(Sigma_k)'; k = 1..K), (..., q) with q = K(p+1)(p+2)/2."""
-    first, second, third = parameters
-    xp = namespace(first)
-    parts = xp.concat([first[..., None], second, vech(third)], axis=-1)
-    return xp.reshape(parts, (*first.shape[:-1], -1))
+def pack(theta: Theta) -> Array:
+    """The rows (alpha_k, mu_k', vech(Sigma_k)') of a Theta, (..., K, f); all in one vector they are the paper's."""
+    weights, means, covariances = theta
+    return namespace(weights).concat([weights[..., None], means, vech(covariances)], axis=-1)
 
 
-def unpack(vector: Array, like: Parameters) -> Parameters:
-    """The Theta or Psi of a packed vector; ``like`` gives the kind and the number of components."""
-    xp = namespace(vector)
-    K, p = like[1].shape[-2:]
-    parts = xp.reshape(vector, (*vector.shape[:-1], K, vector.shape[-1] // K))
-    return type(like)(parts[..., 0], parts[..., 1 : 1 + p], unvech(parts[..., 1 + p :]))
+def unpack(rows: Array) -> Theta:
+    """The Theta of such rows."""
+    p = n_features(rows.shape[-1])
+    return Theta(rows[..., 0], rows[..., 1 : 1 + p], unvech(rows[..., 1 + p :]))
+
+
+def width(n_features: int) -> int:
+    """f = (p+1)(p+2)/2, the numbers a component has, and the features (1, z, vech(zz')) of a row."""
+    return (n_features + 1) * (n_features + 2) // 2
+
+
+def n_features(width: int) -> int:
+    """p of f = (p+1)(p+2)/2."""
+    return (math.isqrt(8 * width + 1) - 3) // 2
 
 
 def n_parameters(n_components: int, n_features: int) -> int:
     """Free parameters of the mixture (the weights sum to one)."""
-    return n_components * (n_features + 1) * (n_features + 2) // 2 - 1
+    return n_components * width(n_features) - 1
 
 
 def overall(theta: Theta) -> tuple[Array, Array]:
@@ -132,27 +142,28 @@ def overall(theta: Theta) -> tuple[Array, Array]:
 class Unit(NamedTuple):
     """A location and a scale for each feature, in which mixtures can be compared whatever the data's units."""
 
-    centre: Array  #: (..., p)
-    spread: Array  #: (..., p)
+    shift: Array  #: (..., 1, f): zero, each feature's location, zeros
+    factor: Array  #: (..., 1, f): one, each feature's scale, vech of the products of two
 
     def standard(self, psi: Psi) -> Psi:
         """psi of the standardised features: linear in psi."""
-        centre, spread = self.centre[..., None, :], self.spread[..., None, :]
-        beta = (psi.beta - psi.alpha[..., None] * centre) / spread
-        return Psi(psi.alpha, beta, psi.gamma / (spread[..., :, None] * spread[..., None, :]))
+        return (psi - psi[..., :1] * self.shift) / self.factor
 
     def original(self, psi: Psi) -> Psi:
         """The inverse of `standard`."""
-        centre, spread = self.centre[..., None, :], self.spread[..., None, :]
-        beta = psi.beta * spread + psi.alpha[..., None] * centre
-        return Psi(psi.alpha, beta, psi.gamma * (spread[..., :, None] * spread[..., None, :]))
+        return psi * self.factor + psi[..., :1] * self.shift
 
 
 def unit_of(theta: Theta) -> Unit:
     """The unit in which a mixture has mean zero and unit variances."""
     xp = namespace(theta.means)
     mean, covariance = overall(theta)
-    return Unit(mean, xp.sqrt(xp.linalg.diagonal(covariance)))
+    centre, spread = mean[..., None, :], xp.sqrt(xp.linalg.diagonal(covariance))[..., None, :]
+    one, square = xp.ones_like(spread[..., :1]), vech(spread[..., :, None] * spread[..., None, :])
+    return Unit(
+        xp.concat([xp.zeros_like(one), centre, xp.zeros_like(square)], axis=-1),
+        xp.concat([one, spread, square], axis=-1),
+    )
 
 
 def reorder(theta: Theta, order: NDArray) -> Theta:
@@ -171,10 +182,8 @@ def align(theta: Theta, reference: Theta) -> Theta:
     The matching minimises the summed squared distance over (alpha, mu, vech Sigma), the paper's MSE.
     """
     theta = Theta(*map(to_numpy, theta))
-    K = theta.weights.shape[-1]
-    width = pack(theta).shape[-1] // K
-    mine = pack(theta).reshape(-1, K, width)
-    target = pack(Theta(*map(to_numpy, reference))).reshape(K, width)
+    target = pack(Theta(*map(to_numpy, reference)))
+    mine = pack(theta).reshape(-1, *target.shape)
     aligned = Theta(*(np.array(part) for part in theta))
     for site, index in enumerate(np.ndindex(theta.weights.shape[:-1])):
         cost = ((target[:, None, :] - mine[site][None, :, :]) ** 2).sum(axis=-1)

@@ -1,9 +1,8 @@
-"""The rows of one or many sites, laid out for the hot function.
+"""The rows of one or many sites, ready for the hot function.
 
-Each row x becomes the features (1, z, vech(zz')) with z = x minus its site's centre: a Gaussian's
-log-density is linear in them, and so are all the moments. Labelled rows never change their
-responsibilities, so their sums of features are taken once and the hot function passes over the
-unlabelled rows alone.
+Labelled rows never change their responsibilities, so the sums of their features (1, z, vech(zz')), z a row minus its
+site's centre, are taken once, and the hot function passes over the unlabelled rows alone. Rows may be in memory, or
+come in chunks that are read anew for every pass (`gaussip.chunks`).
 
 Sums about the centre lose accuracy where a component is tiny against the spread of its site's rows: relative
 errors are about machine epsilon times the squared ratio of that spread to the component's standard deviation.
@@ -12,33 +11,32 @@ errors are about machine epsilon times the squared ratio of that spread to the c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gaussip.arrays import Array, NDArray, indices, namespace, to_numpy
-
-BLOCK_BYTES = 2**21  # features of one block: small enough to stay in a core's cache
-HOLD_BYTES = 2**28  # features are kept between rounds up to this size, made anew in each round beyond
+from gaussip.chunks import Chunks
+from gaussip.kernels import Kernel
+from gaussip.kernels.reference import blocks, features_of
 
 
 class SiteRows(NamedTuple):
-    """One site's unlabelled rows."""
+    """One site's unlabelled rows, or the chunks that all its rows come in."""
 
-    values: Array  # (n, p)
+    values: Array | Chunks  # (n, p)
     weights: Array | None  # (n,)
-    centre: Array  # (p,)
-    held: tuple[Array, ...] | None  # features of each block
 
-    def blocks(self) -> Iterator[tuple[Array, Array | None]]:
-        """Features (1 + p + p(p+1)/2, b) and row weights (b,) of one block of rows after the other."""
-        for number, part in enumerate(_blocks(*self.values.shape)):
-            features = self.held[number] if self.held is not None else self._features(part)
-            yield features, None if self.weights is None else self.weights[part]
-
-    def _features(self, part: slice) -> Array:
-        return features_of(self.values[part, :] - self.centre)
+    def chunks(self) -> Iterator[tuple[Array, Array | None]]:
+        """The unlabelled rows and their weights, piece by piece."""
+        if not isinstance(self.values, Chunks):
+            yield self.values, self.weights
+            return
+        for values, labels, weights in self.values:
+            free = slice(None) if labels is None else labels < 0
+            yield values[free], None if weights is None else weights[free]
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class Rows:
     shape : the leading axes, for example ``()``, ``(M,)`` or ``(R, M)``
     centres : (..., p), each site's mean row; sums are taken about it, which keeps large offsets harmless
     mass : (...), the summed row weights n_m
-    labelled : (..., K, 1 + p + p(p+1)/2) or None, sums of the labelled rows' features by class
+    labelled : (..., K, f) or None, sums of the labelled rows' features by class
     """
 
     shape: tuple[int, ...]
@@ -58,11 +56,27 @@ class Rows:
     mass: Array
     labelled: Array | None
     sites: tuple[SiteRows, ...]
+    _laid: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def in_memory(self) -> bool:
+        """Whether no site's rows come in chunks."""
+        return not any(isinstance(site.values, Chunks) for site in self.sites)
+
+    def laid_out(self, kernel: Kernel) -> Any:
+        """The rows as a kernel wants them, kept for the next round."""
+        if kernel.name not in self._laid:
+            xp = namespace(self.centres)
+            centres = xp.reshape(self.centres, (-1, self.centres.shape[-1]))
+            weights = [site.weights for site in self.sites]
+            given = None if any(v is None for v in weights) else weights
+            self._laid[kernel.name] = kernel.lay_out([site.values for site in self.sites], given, centres)
+        return self._laid[kernel.name]
 
     @classmethod
     def of_sites(
         cls,
-        values: Sequence[Array],
+        values: Sequence[Array | Chunks],
         labels: Sequence[Array] | None = None,
         weights: Sequence[Array] | None = None,
         n_components: int | None = None,
@@ -71,51 +85,39 @@ class Rows:
 
         Parameters
         ----------
-        values : one (n_m, p) array per site
+        values : one (n_m, p) array per site, or `Chunks`, which bring labels and weights of their own
         labels : one (n_m,) integer array per site, -1 where unlabelled; needs ``n_components``
         weights : one (n_m,) array of row weights per site
         """
-        xp = namespace(values[0])
-        hold = _width(values[0].shape[1]) * sum(x.shape[0] for x in values) * 8 <= HOLD_BYTES
-        sites, labelled, mass = [], [], []
+        found = []
         for m, x in enumerate(values):
-            v = None if weights is None else weights[m]
-            centre = xp.mean(x, axis=0)
-            count = xp.asarray(float(x.shape[0]), dtype=x.dtype, device=x.device)
-            mass.append(count if v is None else xp.sum(v))
-            if labels is not None:
-                if n_components is None:
-                    raise TypeError("labelled rows need n_components")
-                y = to_numpy(labels[m])
-                labelled.append(_labelled_sums(x, y, v, centre, n_components))
-                free = indices(np.flatnonzero(y < 0), x)
-                x = xp.take(x, free, axis=0)
-                v = None if v is None else xp.take(v, free, axis=0)
-            site = SiteRows(x, v, centre, None)
-            if hold:
-                site = site._replace(held=tuple(features for features, _ in site.blocks()))
-            sites.append(site)
-        return cls(
-            shape=(len(sites),),
-            centres=xp.stack([site.centre for site in sites]),
-            mass=xp.stack(mass),
-            labelled=xp.stack(labelled) if labelled else None,
-            sites=tuple(sites),
-        )
+            if isinstance(x, Chunks):
+                found.append(_of_chunks(x, n_components))
+            else:
+                y = None if labels is None else to_numpy(labels[m])
+                found.append(_of_array(x, y, None if weights is None else weights[m], n_components))
+        return cls._joined(found, (len(found),))
 
     @classmethod
     def stack(cls, parts: Sequence[Rows]) -> Rows:
         """Rows of equally many sites each, under a new first axis (a study's replicates)."""
-        xp = namespace(parts[0].mass)
+        sites = [part.one(m) for part in parts for m in range(len(part.sites))]
+        return cls._joined(sites, (len(parts), *parts[0].shape))
+
+    @classmethod
+    def _joined(cls, parts: Sequence[Rows], shape: tuple[int, ...]) -> Rows:
+        """Rows of single sites together."""
+        xp = namespace(parts[0].centres)
         some = next((part.labelled for part in parts if part.labelled is not None), None)
-        labelled = [
-            xp.zeros_like(some) if part.labelled is None else part.labelled for part in parts if some is not None
-        ]
+        labelled = None
+        if some is not None:
+            known = [xp.zeros_like(some) if part.labelled is None else part.labelled for part in parts]
+            labelled = xp.reshape(xp.stack(known), (*shape, *some.shape))
         return cls(
-            shape=(len(parts), *parts[0].shape),
-            centres=xp.stack([part.centres for part in parts]),
-            mass=xp.stack([part.mass for part in parts]),
-            labelled=xp.stack(labelled) if labelled else None,
+            shape=shape,
+            centres=xp.reshape(xp.stack([part.centres for part in parts]), (*shape, -1)),
+            mass=xp.reshape(xp.stack([part.mass for part in parts]), shape),
+            labelled=labelled,
             sites=tuple(site for part in parts for site in part.sites),
         )
 
@@ -133,29 +135,43 @@ class Rows:
         )
 
 
-def features_of(z: Array) -> Array:
-    """The features (1, z, vech(zz')) of centred rows: (n, p) to (1 + p + p(p+1)/2, n), a row per feature."""
-    xp = namespace(z)
-    columns = xp.stack([z[:, j] for j in range(z.shape[1])])  # each feature contiguous, as BLAS likes them
-    products = [columns[i, :] * columns[i:, :] for i in range(z.shape[1])]
-    return xp.concat([xp.ones_like(columns[:1, :]), columns, *products], axis=0)
+def _of_array(x: Array, y: NDArray | None, v: Array | None, n_components: int | None) -> Rows:
+    """One site's rows in memory."""
+    xp = namespace(x)
+    centre = xp.mean(x, axis=0)
+    count = xp.asarray(float(x.shape[0]), dtype=x.dtype, device=x.device)
+    mass, labelled = (count if v is None else xp.sum(v)), None
+    if y is not None:
+        labelled = _labelled_sums(x, y, v, centre, n_components)
+        free = indices(np.flatnonzero(y < 0), x)
+        x = xp.take(x, free, axis=0)
+        v = None if v is None else xp.take(v, free, axis=0)
+    return Rows((), centre, mass, labelled, (SiteRows(x, v),))
 
 
-def _width(n_features: int) -> int:
-    """Number of features of a row: 1 + p + p(p+1)/2."""
-    return (n_features + 1) * (n_features + 2) // 2
+def _of_chunks(chunks: Chunks, n_components: int | None) -> Rows:
+    """One site's rows that stay where they are: a pass for the mean row, and one for the labelled."""
+    count, total, mass = 0, np.zeros(chunks.n_features), 0.0
+    for values, _, weights in chunks:
+        count += len(values)
+        total += values.sum(axis=0)
+        mass += len(values) if weights is None else weights.sum()
+    centre = total / count
+    labelled = None
+    for values, labels, weights in chunks:
+        if labels is None:
+            break
+        part = _labelled_sums(values, labels, weights, centre, n_components)
+        labelled = part if labelled is None else labelled + part
+    return Rows((), centre, np.asarray(mass), labelled, (SiteRows(chunks, None),))
 
 
-def _blocks(n_rows: int, n_features: int) -> Iterator[slice]:
-    size = max(32, BLOCK_BYTES // (8 * _width(n_features)))
-    for first in range(0, n_rows, size):
-        yield slice(first, min(first + size, n_rows))
-
-
-def _labelled_sums(x: Array, y: NDArray, v: Array | None, centre: Array, n_components: int) -> Array:
+def _labelled_sums(x: Array, y: NDArray, v: Array | None, centre: Array, n_components: int | None) -> Array:
+    if n_components is None:
+        raise TypeError("labelled rows need n_components")
     xp = namespace(x)
     total: Array = 0.0
-    for part in _blocks(*x.shape):
+    for part in blocks(*x.shape):
         member = xp.asarray(y[None, part] == np.arange(n_components)[:, None], device=x.device)
         member = xp.astype(member, x.dtype)
         if v is not None:

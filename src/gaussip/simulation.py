@@ -11,13 +11,15 @@ import numpy as np
 
 from gaussip.algorithms import Algorithm, Site, one_round
 from gaussip.arrays import Array, NDArray, namespace, to_device, to_numpy
-from gaussip.collapse import Collapses, positive_definite
+from gaussip.collapse import collapse_error, healthy
 from gaussip.errors import CollapseError, PooledTargetWarning
 from gaussip.exchange import Stacked
-from gaussip.history import History, Progress, Recorder
+from gaussip.history import History, Progress
+from gaussip.kernels.graph import in_batches
 from gaussip.moments import moments
 from gaussip.networks import degree_shares, degrees, stationary_weights
-from gaussip.parameters import Psi, Theta, pack, scale, to_psi, to_theta
+from gaussip.parameters import Theta, to_psi, to_theta
+from gaussip.rounds import Carry, Rounds
 from gaussip.rows import Rows
 from gaussip.validation import check_choice
 
@@ -104,62 +106,63 @@ def simulate(
     names = range(rows.shape[-1]) if sites is None else sites
     warn_if_not_pooled(algorithm, W, weighting, names)
     start = _broadcast(start, rows.shape)
-    exchange = Stacked(W)
-    measure = partial(moments, rows, reg_covar=reg_covar)
-    collapses = Collapses(rows.shape, names, record_collapse)
-    recorder = Recorder(start, rows.mass, algorithm.eta)
-    state = algorithm.init(start, site_facts(rows.mass, W, weighting))
-    theta = start
+    exchange = Stacked(W, site_axis=len(rows.shape) - 1)
+    rounds = Rounds(algorithm, exchange, partial(moments, rows, reg_covar=reg_covar), rows.mass, tol)
+    carry = rounds.begin(start, algorithm.init(start, site_facts(rows.mass, W, weighting)))
+    driver = in_batches if getattr(start.means, "is_cuda", False) else Rounds.one_by_one
+    seen_rounds: list[tuple[Any, ...]] = []
+    collapse: CollapseError | None = None
+    collapsed = np.zeros(rows.shape[:-1], dtype=int)
     converged = np.zeros(rows.shape[:-1], dtype=bool)
     number = 0
     with np.errstate(all="ignore"):  # a component that collapses divides by zero
-        for number in range(1, max_rounds + 1):
-            after, at, found = one_round(algorithm, state, exchange, measure)
-            if at is None or found is None:
-                state = _keep(converged | (collapses.rounds > 0), state, after)
-                continue
-            reached = algorithm.estimate(after)
-            collapses.check(number, at, namespace(rows.mass).isfinite(found.log_likelihood))
-            collapses.check(number, reached, positive_definite(reached))
-            done = converged | (collapses.rounds > 0)
-            state, theta = _keep(done, state, after), _keep(done, theta, reached)
-            now = recorder.record(number, theta, found, exchange.bytes_sent)
-            if watch is not None:
-                watch(now)
-            converged = now.change <= tol
-            if (converged | (collapses.rounds > 0)).all():
+        for look in driver(rounds, carry, max_rounds):
+            carry = look.carry
+            number += 1
+            for number, seen, sent in look.rounds:
+                fresh = seen.collapsed & (collapsed == 0)
+                if fresh.any():
+                    collapsed = np.where(fresh, number, collapsed)
+                    error = _explain(rounds, carry, number, names, fresh)
+                    if not record_collapse:
+                        raise error
+                    collapse = collapse or error
+                converged = seen.converged
+                seen_rounds.append((number, *seen[:3], sent))
+                if watch is not None:
+                    watch(Progress(carry.theta, *seen_rounds[-1]))
+                if (converged | seen.collapsed).all():
+                    break
+            if (converged | (collapsed > 0)).all():
                 break
-    converged = np.asarray(converged & (collapses.rounds == 0))
-    return Run(theta, recorder.history(), number, converged, collapses.first, collapses.rounds)
+    converged = np.asarray(converged & (collapsed == 0))
+    return Run(carry.theta, History.of(seen_rounds), number, converged, collapse, collapsed)
 
 
-def _keep(done: NDArray, before: Any, after: Any) -> Any:
-    """A State or Theta after a round, with the replicates that are done left as they were.
-
-    So a replicate's result does not depend on which others run beside it, or for how long.
-    """
-    if not done.any() or (not hasattr(after, "shape") and not isinstance(after, tuple)):
-        return after
-    if isinstance(after, tuple):
-        return type(after)(*(_keep(done, old, new) for old, new in zip(before, after, strict=True)))
-    xp = namespace(after)
-    mask = xp.asarray(done.reshape(done.shape + (1,) * (after.ndim - done.ndim)), device=after.device)
-    return xp.where(mask, before, after)
+def _explain(rounds: Rounds, carry: Carry, number: int, names: Sequence[Any], fresh: NDArray) -> CollapseError:
+    """The error for replicates that collapsed: they stand where they stood before, so the round is run again."""
+    after, at, found = one_round(rounds.algorithm, carry.state, rounds.exchange, rounds.measured)
+    assert at is not None
+    assert found is not None
+    for theta, sound in ((at, found.log_likelihood), (rounds.algorithm.estimate(after), None)):
+        finite = healthy(theta) if sound is None else namespace(sound).isfinite(sound)
+        unhealthy = fresh[..., None] & ~to_numpy(finite)
+        if unhealthy.any():
+            return collapse_error(number, names, theta, unhealthy)
+    raise AssertionError("a round gave other numbers when it was run again")
 
 
 def consensus(theta: Theta, mass: Array) -> Theta:
     """The sites' mass-weighted average in psi: (..., M) sites to (...)."""
     xp = namespace(mass)
     share = mass / xp.sum(mass, axis=-1, keepdims=True)
-    psi = scale(to_psi(theta), share)
-    axis = mass.ndim - 1
-    return to_theta(Psi(*(xp.sum(part, axis=axis) for part in psi)))
+    return to_theta(xp.sum(share[..., None, None] * to_psi(theta), axis=-3))
 
 
 def distance(theta: Theta, pooled: Theta) -> float:
     """M^(-1/2) times the norm of the sites' stacked psi minus the pooled psi, for sites (M,)."""
-    apart = pack(to_psi(Theta(*map(to_numpy, theta)))) - pack(to_psi(Theta(*map(to_numpy, pooled))))
-    return float(np.sqrt(np.mean(np.sum(apart**2, axis=-1))))
+    apart = to_psi(Theta(*map(to_numpy, theta))) - to_psi(Theta(*map(to_numpy, pooled)))
+    return float(np.sqrt(np.mean(np.sum(apart**2, axis=(-2, -1)))))
 
 
 def place(theta: Theta, device: str) -> Theta:

@@ -10,8 +10,8 @@ from scipy.optimize import linear_sum_assignment
 
 from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import StartError
-from gaussip.moments import moments_of_sums
-from gaussip.parameters import Theta, overall
+from gaussip.kernels.algebra import about_means
+from gaussip.parameters import Theta, overall, unpack
 from gaussip.rows import Rows
 
 MIN_COUNT = 5  # no site shares a group of fewer rows than this
@@ -140,11 +140,10 @@ def labelled_classes(rows: Rows) -> Classes:
     if rows.labelled is None:
         raise StartError("a start from labels needs labels: give y, or use init_params='kmeans'")
     sums, centres = to_numpy(rows.labelled), to_numpy(rows.centres)
-    S0, S1, _ = moments_of_sums(sums, centres, np.zeros((sums.shape[-2], centres.shape[-1])))
-    counts = S0.sum(axis=0)
-    means = S1.sum(axis=0) / np.where(counts > 0, counts, 1.0)[:, None]
-    _, _, S2 = moments_of_sums(sums, centres, means)
-    return Classes(counts, means, S2.sum(axis=0))
+    zeros = np.zeros((sums.shape[-2], centres.shape[-1]))
+    counts, totals, _ = unpack(about_means(sums, centres, zeros).sum(axis=0))
+    means = totals / np.where(counts > 0, counts, 1.0)[:, None]
+    return Classes(counts, means, unpack(about_means(sums, centres, means).sum(axis=0)).covariances)
 
 
 def from_labels(rows: Rows, spread: NDArray) -> Theta:

@@ -8,15 +8,15 @@ import numpy as np
 
 from gaussip.arrays import NDArray, to_numpy
 from gaussip.moments import moments, summary
-from gaussip.parameters import Psi, Theta, pack, to_psi, to_theta, unit_of, unpack
+from gaussip.parameters import Psi, Theta, to_psi, to_theta, unit_of
 from gaussip.rows import Rows
 
 
 def site_maps(rows: Rows, psi: Psi) -> NDArray:
-    """F_m(psi) of every site, packed, (M, q); ``psi`` has no leading axes."""
+    """F_m(psi) of every site, (M, K, f); ``psi`` has no leading axes."""
     theta = to_theta(psi)
     everywhere = Theta(*(np.broadcast_to(part, (*rows.shape, *part.shape)) for part in theta))
-    return to_numpy(pack(summary(moments(rows, everywhere))))
+    return to_numpy(summary(moments(rows, everywhere)))
 
 
 def heterogeneity(rows: Rows, theta: Theta) -> float:
@@ -27,7 +27,8 @@ def heterogeneity(rows: Rows, theta: Theta) -> float:
     """
     share = _shares(rows)
     maps = site_maps(rows, to_psi(theta))
-    return float(np.sqrt(share @ ((maps - share @ maps) ** 2).sum(axis=1)))
+    apart = maps - np.tensordot(share, maps, axes=1)
+    return float(np.sqrt(share @ (apart**2).sum(axis=(-2, -1))))
 
 
 class Contraction(NamedTuple):
@@ -45,15 +46,15 @@ def contraction(rows: Rows, theta: Theta, step: float = 1e-5) -> Contraction:
     """
     unit, share = unit_of(theta), _shares(rows)
     centre = unit.standard(to_psi(theta))
-    at = pack(centre)
+    at = np.ravel(centre)
 
     def mean_map(vector: NDArray) -> NDArray:
-        mean = unpack(share @ site_maps(rows, unit.original(unpack(vector, centre))), centre)
-        return to_numpy(pack(unit.standard(mean)))
+        maps = site_maps(rows, unit.original(vector.reshape(centre.shape)))
+        return np.ravel(unit.standard(np.tensordot(share, maps, axes=1)))
 
     moves = step * np.eye(at.size)
     jacobian = np.stack([(mean_map(at + move) - mean_map(at - move)) / (2 * step) for move in moves], axis=1)
-    to_standard = to_numpy(pack(unit.standard(unpack(np.eye(at.size), centre)))).T
+    to_standard = unit.standard(np.eye(at.size).reshape(-1, *centre.shape)).reshape(at.size, -1).T
     original = np.linalg.solve(to_standard, jacobian @ to_standard)
     return Contraction(
         norm=float(np.linalg.norm(original, ord=2)),

@@ -15,7 +15,7 @@ from gaussip.algorithms.base import Site, register
 from gaussip.arrays import Array
 from gaussip.exchange import Message
 from gaussip.moments import Moments, summary
-from gaussip.parameters import Psi, Theta, blend, pack, scale, to_psi, to_theta, unpack
+from gaussip.parameters import Psi, Theta, to_psi, to_theta
 
 
 class State(NamedTuple):
@@ -23,8 +23,8 @@ class State(NamedTuple):
 
     x: Psi
     heard: Psi
-    share: Array
-    degree: Array
+    share: Array  #: (..., 1, 1)
+    degree: Array  #: (..., 1, 1)
 
 
 @register
@@ -39,22 +39,20 @@ class DEM:
     def init(self, start: Theta, site: Site) -> State:
         """Begin with the filter at the start."""
         x = to_psi(start)
-        return State(x, x, site.share, site.degree)
+        return State(x, x, site.share[..., None, None], site.degree[..., None, None])
 
     def message(self, state: State) -> Message:
-        """The filter's state, packed."""
-        return {"mean": pack(state.x)}
+        """The filter's state."""
+        return {"mean": state.x}
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:
         """Remember the neighbours' average; moments are wanted at the site's own x."""
-        return state._replace(heard=unpack(heard["mean"], state.x)), to_theta(state.x)
+        return state._replace(heard=heard["mean"]), to_theta(state.x)
 
     def update(self, state: State, moments: Moments) -> State:
         """One filter step."""
-        pull = scale(blend(1.0, state.heard, -1.0, state.x), state.degree)
-        mapped = scale(summary(moments), state.share)
-        step = blend(1.0, pull, 1.0, blend(1.0, mapped, -1.0, state.x))
-        return state._replace(x=blend(1.0, state.x, self.eta, step))
+        step = state.degree * (state.heard - state.x) + (state.share * summary(moments) - state.x)
+        return state._replace(x=state.x + self.eta * step)
 
     def estimate(self, state: State) -> Theta:
         """Theta of the filter's state."""

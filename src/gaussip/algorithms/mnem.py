@@ -9,14 +9,14 @@ from gaussip.algorithms.base import Site, register
 from gaussip.arrays import Array
 from gaussip.exchange import Message
 from gaussip.moments import Moments, summary
-from gaussip.parameters import Psi, Theta, blend, pack, scale, to_psi, to_theta, unpack
+from gaussip.parameters import Psi, Theta, to_psi, to_theta
 
 
 class State(NamedTuple):
     """The site's psi, whose scale carries the mass, and the factor on its map."""
 
     psi: Psi
-    factor: Array
+    factor: Array  #: (..., 1, 1)
 
 
 @register
@@ -34,21 +34,21 @@ class MNEM:
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start, with mass one."""
-        return State(to_psi(start), site.share / site.balance)
+        return State(to_psi(start), (site.share / site.balance)[..., None, None])
 
     def message(self, state: State) -> Message:
-        """psi, packed."""
-        return {"mean": pack(state.psi)}
+        """psi."""
+        return {"mean": state.psi}
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:
         """Step 1: the neighbourhood average psi~; moments are wanted there."""
-        state = state._replace(psi=unpack(heard["mean"], state.psi))
+        state = state._replace(psi=heard["mean"])
         return state, to_theta(state.psi)
 
     def update(self, state: State, moments: Moments) -> State:
         """Step 2: equation (4), and (6) where rows are labelled."""
-        mapped = scale(summary(moments), state.factor)
-        return state._replace(psi=blend(1 - self.eta, state.psi, self.eta, mapped))
+        psi = (1 - self.eta) * state.psi + self.eta * state.factor * summary(moments)
+        return state._replace(psi=psi)
 
     def estimate(self, state: State) -> Theta:
         """Theta of the site's psi."""

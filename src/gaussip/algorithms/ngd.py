@@ -9,14 +9,14 @@ from gaussip.algorithms.base import Site, register
 from gaussip.arrays import Array, namespace, precision_factor
 from gaussip.exchange import Message
 from gaussip.moments import Moments, summary
-from gaussip.parameters import Theta, blend, pack, scale, unpack
+from gaussip.parameters import Theta, pack, unpack, unvech
 
 
 class State(NamedTuple):
-    """The estimate and the factor on the site's gradient."""
+    """The estimate, packed, and the factor on the site's gradient."""
 
-    theta: Theta
-    factor: Array
+    theta: Array
+    factor: Array  #: (..., 1, 1)
 
 
 @register
@@ -30,42 +30,44 @@ class NGD:
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start."""
-        return State(start, site.share / site.balance)
+        return State(pack(start), (site.share / site.balance)[..., None, None])
 
     def message(self, state: State) -> Message:
-        """Theta, packed."""
-        return {"mean": pack(state.theta)}
+        """Theta."""
+        return {"mean": state.theta}
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:
         """Moments are wanted at the neighbourhood average theta~."""
-        state = state._replace(theta=unpack(heard["mean"], state.theta))
-        return state, state.theta
+        state = state._replace(theta=heard["mean"])
+        return state, self.estimate(state)
 
     def update(self, state: State, moments: Moments) -> State:
         """A gradient step from theta~; the weights are projected back onto the simplex."""
-        slope = scale(gradient(state.theta, moments), state.factor)
-        theta = blend(1.0, state.theta, -self.eta, slope)
-        return state._replace(theta=theta._replace(weights=onto_simplex(theta.weights)))
+        slope = state.factor * gradient(self.estimate(state), moments)
+        theta = state.theta - self.eta * slope
+        weights = onto_simplex(theta[..., 0])[..., None]
+        return state._replace(theta=namespace(theta).concat([weights, theta[..., 1:]], axis=-1))
 
     def estimate(self, state: State) -> Theta:
         """The current estimate."""
-        return state.theta
+        return unpack(state.theta)
 
 
-def gradient(theta: Theta, moments: Moments) -> Theta:
-    """Gradient of L = -(log-likelihood) / n in the coordinates (alpha, mu, vech Sigma).
+def gradient(theta: Theta, moments: Moments) -> Array:
+    """Gradient of L = -(log-likelihood) / n in the coordinates (alpha, mu, vech Sigma), (..., K, f).
 
     A coordinate of vech off the diagonal moves two entries of Sigma, so its derivative counts twice.
     """
     xp = namespace(theta.means)
-    A, B, G = summary(moments)
+    p = theta.means.shape[-1]
+    mapped = summary(moments)
+    A, B, G = mapped[..., 0], mapped[..., 1 : 1 + p], unvech(mapped[..., 1 + p :])
     factor = precision_factor(theta.covariances)
     precision = xp.matrix_transpose(factor) @ factor
     score = B - A[..., None] * theta.means
     by_covariance = 0.5 * (A[..., None, None] * precision - precision @ G @ precision)
-    p = theta.means.shape[-1]
     twice = 2.0 - xp.eye(p, dtype=G.dtype, device=G.device)
-    return Theta(-A / theta.weights, -(precision @ score[..., None])[..., 0], by_covariance * twice)
+    return pack(Theta(-A / theta.weights, -(precision @ score[..., None])[..., 0], by_covariance * twice))
 
 
 def onto_simplex(weights: Array) -> Array:

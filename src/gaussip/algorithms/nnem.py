@@ -13,14 +13,14 @@ from gaussip.algorithms.base import Site, register
 from gaussip.arrays import Array, namespace
 from gaussip.exchange import Message
 from gaussip.moments import Moments, summary
-from gaussip.parameters import Theta, pack, unpack
+from gaussip.parameters import Theta, normalised, pack, unpack
 
 
 class State(NamedTuple):
-    """The estimate, its weights scaled by the site's share."""
+    """The estimate, packed, its weights scaled by the site's share."""
 
-    theta: Theta
-    share: Array
+    theta: Array
+    share: Array  #: (..., 1, 1)
 
 
 @register
@@ -34,24 +34,24 @@ class NNEM:
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start."""
-        return State(start, site.share)
+        return State(pack(start), site.share[..., None, None])
 
     def message(self, state: State) -> Message:
-        """Theta, packed."""
-        return {"mean": pack(state.theta)}
+        """Theta."""
+        return {"mean": state.theta}
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:
         """Moments are wanted at the neighbourhood average theta~."""
-        state = state._replace(theta=unpack(heard["mean"], state.theta))
+        state = state._replace(theta=heard["mean"])
         return state, self.estimate(state)
 
     def update(self, state: State, moments: Moments) -> State:
         """alpha = A, mu = B / alpha, Sigma = G / alpha with G about mu~: equation (3)."""
-        A, B, G = summary(moments)
-        return state._replace(theta=Theta(A * state.share[..., None], B / A[..., None], G / A[..., None, None]))
+        mapped = summary(moments)
+        A = mapped[..., :1]
+        theta = namespace(A).concat([A * state.share, mapped[..., 1:] / A], axis=-1)
+        return state._replace(theta=theta)
 
     def estimate(self, state: State) -> Theta:
         """The estimate with weights on the simplex."""
-        xp = namespace(state.share)
-        weights = state.theta.weights
-        return state.theta._replace(weights=weights / xp.sum(weights, axis=-1, keepdims=True))
+        return normalised(unpack(state.theta))

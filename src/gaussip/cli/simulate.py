@@ -29,6 +29,7 @@ def run(
     ] = 0.1,
     replicates: Annotated[int, typer.Option(help="Data sets.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of data and starts.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     json: Json = False,
 ) -> Answer:
     """Fit data from the paper's simulation model by several algorithms, and compare their errors.
@@ -46,7 +47,7 @@ def run(
     with progress(rounds * len(methods)) as advance:
         scores = simulation_study(
             setting, methods, network=network, mixing=mixing, weighting=weighting, max_rounds=rounds,
-            noise=noise, replicates=replicates, seed=seed,
+            noise=noise, replicates=replicates, seed=seed, device=device,
             watch=lambda method, now: advance(method.name, methods.index(method) * rounds + now.round),
         )  # fmt: skip
     lines = []

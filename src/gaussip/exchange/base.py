@@ -21,5 +21,5 @@ class Exchange(Protocol):
     bytes_sent: int  #: so far: every message counts once for each neighbour it goes to
 
     def __call__(self, message: Message) -> Message:
-        """Send, receive, combine: arrays (..., size) in, arrays of the same shapes out."""
+        """Send, receive, combine: arrays in, arrays of the same shapes out."""
         ...

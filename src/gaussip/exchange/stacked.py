@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from gaussip.arrays import Array, indices, namespace
+from gaussip.arrays import Array, compiled, indices, namespace
 from gaussip.exchange.base import Message
 
 
 class Stacked:
-    """The exchange of a simulation, for messages (..., M, size).
+    """The exchange of a simulation.
 
     Parameters
     ----------
     weights : (M, M) array or sparse array, W with W[m, q] > 0 where m hears q
+    site_axis : which axis of the messages goes over the sites: 0, or 1 where the first goes over replicates
 
     The sum over q is taken neighbour by neighbour in sorted order, not by a matrix product: sites in
     processes of their own can then give the same numbers to the last bit, and the cost follows the largest
     degree, not M.
     """
 
-    def __init__(self, weights: Any) -> None:
+    def __init__(self, weights: Any, site_axis: int = 0) -> None:
         W = sparse.csr_array(weights)
         W.sort_indices()
         W.eliminate_zeros()
@@ -36,20 +38,40 @@ class Stacked:
             self._heard[:, m] = W.indices[row.start]  # lower degrees are padded with a neighbour of weight zero
             self._heard[: degrees[m], m] = W.indices[row]
             self._weight[: degrees[m], m] = W.data[row]
+        self._axis = site_axis
+        self._moved: dict[Any, tuple[Array, Array, int]] = {}
         self.bytes_sent = 0  # by all sites together, for each leading index before the site axis
         self._messages = int(W.nnz - np.count_nonzero(W.diagonal()))
 
     def __call__(self, message: Message) -> Message:
         """The neighbourhood average of each channel."""
-        size = sum(v.shape[-1] * namespace(v).finfo(v.dtype).bits // 8 for v in message.values())
-        self.bytes_sent += int(size) * self._messages
+        for values in message.values():
+            size = math.prod(values.shape[self._axis + 1 :]) * self._beside(values)[2]
+            self.bytes_sent += size * self._messages
         combine = {"mean": self._mean}
         return {channel: combine[channel](values) for channel, values in message.items()}
 
     def _mean(self, values: Array) -> Array:
         xp = namespace(values)
+        shape = (-1, values.shape[self._axis], math.prod(values.shape[self._axis + 1 :]))
+        flat = xp.reshape(values, shape)
+        heard, weight, _ = self._beside(values)
+        small = compiled(values)
+        if small is not None:
+            return xp.reshape(small.average(flat, heard, weight), values.shape)
         total: Array = 0.0
-        for heard, weight in zip(self._heard, self._weight, strict=True):
-            factor = xp.asarray(weight[:, None], dtype=values.dtype, device=values.device)
-            total = total + factor * xp.take(values, indices(heard, values), axis=-2)
-        return total
+        for slot in range(heard.shape[0]):
+            total = total + weight[slot, :][:, None] * xp.take(flat, heard[slot, :], axis=1)
+        return xp.reshape(total, values.shape)
+
+    def _beside(self, values: Array) -> tuple[Array, Array, int]:
+        """Who is heard and with what weight, in the values' library and on their device, moved there once.
+
+        And the bytes of one number.
+        """
+        key = (type(values), values.dtype, values.device)
+        if key not in self._moved:
+            xp = namespace(values)
+            weight = xp.asarray(self._weight, dtype=values.dtype, device=values.device)
+            self._moved[key] = indices(self._heard, values), weight, xp.finfo(values.dtype).bits // 8
+        return self._moved[key]

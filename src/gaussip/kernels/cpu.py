@@ -1,0 +1,253 @@
+"""The hot function on the CPU for few features: compiled by Numba at its first use, and kept on disk.
+
+Rows are laid out as vectors: LANES rows side by side, feature by feature. A site's rows are cut into tasks of a fixed
+size, whose sums are added in order, so that neither the number of threads nor the sites beside it change a bit of
+its result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from gaussip.arrays import Array, NDArray
+from gaussip.kernels import threads
+from gaussip.kernels.fused import scratch_size, sum_rows
+from gaussip.kernels.threads import done, take
+from gaussip.kernels.vectors import LANES
+from gaussip.parameters import Theta, width
+
+TASK = 256  # vectors
+HELPER_WORK = 2**18  # rows times components times features that are worth waking a helper
+ALIGN = 64  # bytes: a vector that lies across two lines of the cache is read twice
+
+
+class Laid(NamedTuple):
+    """The rows of S sites."""
+
+    z: NDArray  #: (vectors, p, LANES) in one piece, rows minus their centre; zeros fill up a site's last vector
+    weights: NDArray | None  #: (vectors, LANES), zero where there is no row
+    tasks: NDArray  #: (T, 4): site, first vector, full vectors, rows beyond them
+    features: tuple[int, ...]  #: p zeros
+
+
+def aligned(size: int) -> NDArray:
+    """Zeros that begin at a line of the cache."""
+    room = np.zeros(size + ALIGN // 8)
+    first = -room.ctypes.data % ALIGN // 8
+    return room[first : first + size]
+
+
+def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: Array) -> Laid:
+    """Copy the rows of all sites into vectors."""
+    p = centres.shape[-1]
+    lengths = [len(x) for x in values]
+    vectors = [-(-n // LANES) for n in lengths]
+    starts = np.concatenate([[0], np.cumsum(vectors)])
+    z = aligned(int(starts[-1]) * p * LANES)
+    v = None if weights is None else aligned(int(starts[-1]) * LANES)
+    tasks = []
+    for m, x in enumerate(values):
+        _into_vectors(x, centres[m], z, starts[m] * p * LANES)
+        if v is not None and weights is not None:
+            v[starts[m] * LANES : starts[m] * LANES + lengths[m]] = weights[m]
+        for first in range(0, max(1, vectors[m]), TASK):  # a site without unlabelled rows has a task too
+            rows = min(lengths[m] - first * LANES, TASK * LANES)
+            # with weights, those of zero fill the last vector
+            full, rest = divmod(rows, LANES) if v is None else (-(-rows // LANES), 0)
+            tasks.append((m, starts[m] + first, full, rest))
+    return Laid(z, v, np.array(tasks, dtype=np.int64).reshape(-1, 4), (0,) * p)
+
+
+@njit(nogil=True, cache=True)
+def _into_vectors(x: NDArray, centre: NDArray, z: NDArray, at: int) -> None:
+    n, p = x.shape
+    for i in range(n):
+        group = at + (i // LANES) * p * LANES + i % LANES
+        for j in range(p):
+            z[group + j * LANES] = x[i, j] - centre[j]
+
+
+def moments(
+    laid: Laid, theta: Theta, centres: Array, labelled: Array | None, reg_covar: float
+) -> tuple[Array, Array]:
+    """The coefficients, the pass over the rows by all threads, and the moments from its sums."""
+    S, K, p = theta.means.shape
+    weights, means, covariances = map(np.ascontiguousarray, theta)
+    coefficients = np.empty((S, K, width(p)))
+    n_tasks = len(laid.tasks)
+    sums, log_likelihoods = np.empty((n_tasks, K, width(p))), np.empty(n_tasks)
+    counter = np.zeros(2, dtype=np.int64)
+    work = partial(
+        _sums, counter, laid.z, laid.weights, laid.tasks, weights, means, covariances, centres,
+        coefficients, sums, log_likelihoods, laid.features, (0,) * K,
+    )  # fmt: skip
+    helpers = min(threads.n_threads(), n_tasks, len(laid.z) * width(p) * K // HELPER_WORK) - 1
+    threads.share(work, counter, n_tasks, helpers)
+    found, log_likelihood = np.empty((S, K, width(p))), np.empty(S)
+    _finish(
+        laid.tasks, sums, log_likelihoods, coefficients, labelled, centres, means,
+        float(reg_covar), found, log_likelihood,
+    )  # fmt: skip
+    return found, log_likelihood
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _sums(
+    counter: NDArray,
+    z: NDArray,
+    row_weights: NDArray | None,
+    tasks: NDArray,
+    weights: NDArray,
+    means: NDArray,
+    covariances: NDArray,
+    centres: NDArray,
+    coefficients: NDArray,
+    sums: NDArray,
+    log_likelihoods: NDArray,
+    features: tuple[int, ...],
+    components: tuple[int, ...],
+) -> int:
+    """Take tasks until none is left, and count them: sums of responsibilities times features, and log-likelihoods."""
+    p = len(features)
+    size = coefficients.shape[1] * coefficients.shape[2]
+    root, factor = np.empty((p, p)), np.empty((p, p))
+    mine = np.empty(coefficients.shape[1:])
+    last = -1
+    room = np.empty(scratch_size(len(components), len(features)) + ALIGN // 8)
+    scratch = room[(ALIGN - np.int64(room.ctypes.data) % ALIGN) // 8 :]
+    alone = np.zeros(LANES)
+    taken = 0
+    while True:
+        t = take(counter)
+        if t >= len(tasks):
+            return taken
+        taken += 1
+        site, first, full, rest = tasks[t]
+        if site != last:
+            _coefficients(weights[site], means[site], covariances[site], centres[site], root, factor, mine)
+            last = site
+        if t == 0 or tasks[t - 1, 0] != site:
+            coefficients[site] = mine
+        to = t * size
+        sums[t] = 0.0
+        log_likelihood = sum_rows(
+            z, first, full, mine, 0, row_weights, first * LANES, scratch, sums, to, features, components
+        )
+        if rest:  # the last vector of a site, filled up by rows that count nothing
+            alone[:] = 0.0
+            alone[:rest] = 1.0
+            log_likelihood += sum_rows(z, first + full, 1, mine, 0, alone, 0, scratch, sums, to, features, components)
+        log_likelihoods[t] = log_likelihood
+        done(counter)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _coefficients(
+    weights: NDArray,
+    means: NDArray,
+    covariances: NDArray,
+    centre: NDArray,
+    root: NDArray,
+    factor: NDArray,
+    coefficients: NDArray,
+) -> None:
+    """As `gaussip.kernels.algebra.log_density_coefficients` at one site; NaN where Sigma is not positive definite"""
+    K, p = means.shape
+    for k in range(K):
+        c = coefficients[k]
+        if not inverse_cholesky(covariances[k], root, factor):
+            c[:] = np.nan
+            continue
+        c[0] = np.log(weights[k]) - 0.5 * p * math.log(2 * math.pi)
+        for i in range(p):
+            c[0] += np.log(factor[i, i])
+            c[1 + i] = 0.0
+        n = 1 + p
+        for i in range(p):
+            for j in range(i, p):
+                precision = 0.0  # UU', U upper triangular
+                for m in range(j, p):
+                    precision += factor[i, m] * factor[j, m]
+                c[1 + i] += precision * (means[k, j] - centre[j])
+                if i != j:
+                    c[1 + j] += precision * (means[k, i] - centre[i])
+                c[n] = -precision if i != j else -0.5 * precision
+                n += 1
+        for i in range(p):
+            c[0] -= 0.5 * c[1 + i] * (means[k, i] - centre[i])
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})  # dot products by vectors
+def inverse_cholesky(matrix: NDArray, root: NDArray, factor: NDArray) -> bool:
+    """Upper triangular U with UU' the inverse of a positive definite matrix; False where it is not one.
+
+    ``root`` takes the Cholesky factor L; U = T', T = L^(-1), so that all inner loops run along rows.
+    """
+    p = len(matrix)
+    for i in range(p):
+        for j in range(i + 1):
+            total = matrix[i, j]
+            for m in range(j):
+                total -= root[i, m] * root[j, m]
+            if i > j:
+                root[i, j] = total / root[j, j]
+            elif total > 0.0 and total < np.inf:
+                root[j, j] = np.sqrt(total)
+            else:
+                return False
+    for j in range(p):
+        factor[j, j] = 1.0 / root[j, j]
+        for i in range(j + 1, p):
+            total = 0.0
+            for m in range(j, i):
+                total -= root[i, m] * factor[j, m]
+            factor[j, i] = total / root[i, i]
+    return True
+
+
+@njit(cache=True, error_model="numpy")
+def _finish(
+    tasks: NDArray,
+    sums: NDArray,
+    log_likelihoods: NDArray,
+    coefficients: NDArray,
+    labelled: NDArray | None,
+    centres: NDArray,
+    means: NDArray,
+    reg_covar: float,
+    found: NDArray,
+    log_likelihood: NDArray,
+) -> None:
+    """As `gaussip.kernels.algebra.moments_of_sums`, of the tasks' sums added in order."""
+    S, K, p = means.shape
+    found[:] = 0.0
+    log_likelihood[:] = 0.0
+    for t in range(len(tasks)):
+        found[tasks[t, 0]] += sums[t]
+        log_likelihood[tasks[t, 0]] += log_likelihoods[t]
+    apart = np.empty(p)
+    for s in range(S):
+        for k in range(K):
+            row = found[s, k]
+            if labelled is not None:
+                for n in range(len(row)):
+                    row[n] += labelled[s, k, n]
+                    log_likelihood[s] += labelled[s, k, n] * coefficients[s, k, n]
+            for j in range(p):
+                apart[j] = means[s, k, j] - centres[s, j]
+            n = 1 + p
+            for i in range(p):
+                for j in range(i, p):
+                    cross = apart[i] * row[1 + j] + apart[j] * row[1 + i]
+                    row[n] += row[0] * (apart[i] * apart[j]) - cross
+                    if i == j:
+                        row[n] += reg_covar * row[0]
+                    n += 1
+            for j in range(p):
+                row[1 + j] += row[0] * centres[s, j]

@@ -1,0 +1,61 @@
+"""The small algebra of a round on a CUDA device: one launch each, none waiting for the host; see `small`."""
+
+from __future__ import annotations
+
+import functools
+import math
+from pathlib import Path
+
+from gaussip.arrays import Array
+from gaussip.kernels import nvrtc
+from gaussip.kernels.cuda import healthy
+from gaussip.parameters import n_features
+
+THREADS = 256  # of a block
+
+__all__ = ["average", "healthy", "measure", "to_theta"]
+
+
+def to_theta(psi: Array) -> tuple[Array, Array, Array]:
+    """As `gaussip.parameters.to_theta`."""
+    psi = psi.contiguous()
+    *leading, K, f = psi.shape
+    p = n_features(f)
+    weights, means = psi.new_empty(*leading, K), psi.new_empty(*leading, K, p)
+    covariances = psi.new_empty(*leading, K, p, p)
+    grid, sizes = (-(-psi.numel() // THREADS),), (weights.numel(), K, p, f)
+    nvrtc.launch(_kernel("to_theta", psi), grid, (THREADS,), psi, weights, means, covariances, *sizes)
+    return weights, means, covariances
+
+
+def average(values: Array, heard: Array, weight: Array) -> Array:
+    """As `gaussip.exchange.Stacked`'s average of values (R, M, size)."""
+    values = values.contiguous()
+    out = values.new_empty(values.shape)
+    _, M, size = values.shape
+    grid = (-(-values.numel() // THREADS),)
+    kernel = _kernel("average", values)
+    nvrtc.launch(kernel, grid, (THREADS,), values, heard, weight, out, values.numel(), M, size, heard.shape[0])
+    return out
+
+
+def measure(
+    weights: Array, means: Array, covariances: Array, shift: Array, factor: Array, last: Array
+) -> tuple[Array, Array, Array]:
+    """As `gaussip.history.measure`."""
+    *leading, M, K, f = last.shape
+    now, change, apart = last.new_empty(last.shape), last.new_empty(leading), last.new_empty(leading)
+    given = [array.contiguous() for array in (weights, means, covariances, shift, factor, last)]
+    sizes = (M, K, means.shape[-1], f)
+    nvrtc.launch(_kernel("measure", last), (math.prod(leading),), (32, 8), *given, now, change, apart, *sizes)
+    return now, change, apart
+
+
+@functools.cache
+def _source() -> str:
+    return (Path(__file__).parent / "round.cu").read_text(encoding="utf-8")
+
+
+def _kernel(name: str, like: Array) -> nvrtc.Function:
+    real = {4: "float", 8: "double"}[like.element_size()]
+    return nvrtc.load(_source(), name, (f"-DREAL={real}",), like.device.index)

@@ -1,0 +1,147 @@
+"""Every kernel against the reference, on random and on hard rows."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from gaussip import kernels
+from gaussip.errors import SettingError, SlowKernelWarning
+from gaussip.kernels import REFERENCE, WIDE, kernel_for, threads
+from gaussip.moments import moments
+from gaussip.parameters import Theta
+from gaussip.rows import Rows
+from hard_rows import HARD, hard, normwise
+
+COMPILED = {"fused": kernel_for(np.zeros((2, 3))), "tiled": kernel_for(np.zeros((2, 30))), "wide": WIDE}
+
+
+def test_which_kernel_serves():
+    assert kernel_for(np.zeros((3, 6))).name == "fused"
+    assert kernel_for(np.zeros((3, 95))).name == "tiled"
+    assert kernel_for(np.zeros((200, 6))).name == "tiled"
+    assert kernel_for(np.zeros((3, 6), dtype=np.float32)).name == "reference"
+    assert kernel_for(np.zeros((3, 95), dtype=np.float32)).name == "wide"
+
+
+@pytest.mark.parametrize("kernel", sorted(COMPILED))
+@pytest.mark.parametrize("case", HARD)
+@pytest.mark.parametrize(("K", "p"), [(3, 6), (1, 1), (5, 2)])
+def test_hard_rows(kernel, case, K, p):
+    rows, theta = hard(case, K, p)
+    wanted = moments(rows, theta, 1e-3, REFERENCE)
+    found = moments(rows, theta, 1e-3, COMPILED[kernel])
+    assert normwise(found.sums, wanted.sums) <= 1e-12
+    np.testing.assert_allclose(found.log_likelihood, wanted.log_likelihood, rtol=1e-11)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 5, 7, 8, 12, 16, 20, 21, 31, 47, 95])
+@pytest.mark.parametrize("K", [1, 4])
+def test_every_width(p, K):
+    """Tiles of every breadth, with and without a rest."""
+    rows, theta = hard("labelled and weighted", K, p)
+    wanted = moments(rows, theta, 0.0, REFERENCE)
+    for kernel in (kernel_for(theta.means), WIDE):
+        assert normwise(moments(rows, theta, 0.0, kernel).sums, wanted.sums) <= 1e-12
+
+
+def test_many_components():
+    rows, theta = hard("random", 40, 3)
+    assert kernel_for(theta.means).name == "tiled"
+    assert normwise(moments(rows, theta).sums, moments(rows, theta, 0.0, REFERENCE).sums) <= 1e-12
+
+
+@pytest.mark.parametrize("kernel", ["reference", "wide"])
+def test_single_precision(kernel):
+    rows, theta = hard("random", 3, 6)
+    single = Rows.of_sites([site.values.astype(np.float32) for site in rows.sites])
+    at = Theta(*(part.astype(np.float32) for part in theta))
+    found = moments(single, at, 0.0, REFERENCE if kernel == "reference" else WIDE)
+    assert found.sums.dtype == np.float32
+    assert normwise(found.sums, moments(rows, theta).sums) <= 1e-5
+
+
+@pytest.mark.parametrize("kernel", sorted(COMPILED))
+def test_a_bad_theta_gives_nan_at_its_site_only(kernel):
+    rows, theta = hard("random", 3, 6)
+    theta.covariances[1, 2] = -np.eye(6)
+    theta.weights[2, 0] = -0.1
+    theta.covariances[3, 0, 0, 0] = np.nan
+    with np.errstate(invalid="ignore"):
+        found = moments(rows, theta, 0.0, COMPILED[kernel])
+    lost = [False, True, True, True] + [False] * (len(rows.sites) - 4)
+    assert np.isnan(found.log_likelihood).tolist() == lost
+    assert np.isnan(found.sums).all(axis=(-2, -1)).tolist() == lost
+
+
+@pytest.mark.parametrize("p", [6, 30])
+def test_bits_depend_neither_on_threads_nor_on_the_sites_beside(p, monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = Rows.of_sites([rng.standard_normal((n, p)) for n in (5000, 1, 12_345, 300, 8)])
+    theta = Theta(
+        np.full((5, 2), 0.5), rng.standard_normal((5, 2, p)), np.broadcast_to(np.eye(p), (5, 2, p, p))
+    )  # fmt: skip
+    kernel = kernel_for(theta.means)
+    results = []
+    for count in ("1", "2", "5"):
+        monkeypatch.setenv(threads.VARIABLE, count)
+        results += [moments(rows, theta, 0.0, kernel) for _ in range(5)]
+    for found in results[1:]:
+        np.testing.assert_array_equal(found.sums, results[0].sums)
+        np.testing.assert_array_equal(found.log_likelihood, results[0].log_likelihood)
+    for m in range(5):
+        alone = moments(rows.one(m), Theta(*(part[m] for part in theta)), 0.0, kernel)
+        np.testing.assert_array_equal(alone.sums, results[0].sums[m])
+
+
+def test_threads_of_the_caller_and_forked_processes_may_compute_at_once():
+    program = """
+import os, threading
+import numpy as np
+from gaussip.moments import moments
+from gaussip.parameters import Theta
+from gaussip.rows import Rows
+rng = np.random.default_rng(0)
+rows = Rows.of_sites([rng.standard_normal((4000, 6)) for _ in range(8)])
+theta = Theta(np.full((8, 2), .5), rng.standard_normal((8, 2, 6)), np.broadcast_to(np.eye(6), (8, 2, 6, 6)).copy())
+wanted = moments(rows, theta).sums
+def check():
+    for _ in range(200):
+        assert (moments(rows, theta).sums == wanted).all()
+together = [threading.Thread(target=check) for _ in range(4)]
+[t.start() for t in together]; [t.join() for t in together]
+child = os.fork()
+if child == 0:
+    check(); os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+print("same")
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=300,
+        env={**os.environ, "GAUSSIP_THREADS": "3"},
+    )  # fmt: skip
+    assert done.stdout == "same\n", done.stderr
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
+def test_an_impossible_number_of_threads_is_refused(monkeypatch, text):
+    monkeypatch.setenv(threads.VARIABLE, text)
+    with pytest.raises(SettingError, match="GAUSSIP_THREADS"):
+        threads.n_threads()
+
+
+def test_without_numba_numpy_serves_and_says_so_once(monkeypatch):
+    monkeypatch.setattr(kernels, "find_spec", lambda name: None)
+    kernels._numba.cache_clear()
+    try:
+        with pytest.warns(SlowKernelWarning, match="install numba"):
+            assert kernel_for(np.zeros((3, 6))).name == "reference"
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert kernel_for(np.zeros((3, 6))).name == "reference"
+            assert kernel_for(np.zeros((3, 60))).name == "wide"
+    finally:
+        kernels._numba.cache_clear()
