@@ -7,6 +7,8 @@ import numpy as np
 from gaussip.arrays import NDArray, precision_factor
 from gaussip.parameters import Theta
 
+BLOCK_ROWS = 100_000  # taken together, so that only the answer grows with the rows
+
 
 def log_joint(X: NDArray, theta: Theta) -> NDArray:
     """log(alpha_k phi_k(x_i)) of every row and component.
@@ -32,8 +34,12 @@ def log_joint(X: NDArray, theta: Theta) -> NDArray:
 
 def responsibilities(X: NDArray, theta: Theta) -> tuple[NDArray, NDArray]:
     """Responsibilities (n, K) and log-densities (n,) of every row."""
-    joint = log_joint(X, theta)
-    top = joint.max(axis=1, keepdims=True)
-    share = np.exp(joint - top)
-    norm = share.sum(axis=1, keepdims=True)
-    return share / norm, (top + np.log(norm))[:, 0]
+    shares, densities = np.empty((len(X), len(theta.weights))), np.empty(len(X))
+    for first in range(0, len(X), BLOCK_ROWS):
+        part = slice(first, first + BLOCK_ROWS)
+        joint = log_joint(X[part], theta)
+        top = joint.max(axis=1, keepdims=True)
+        share = np.exp(joint - top)
+        norm = share.sum(axis=1, keepdims=True)
+        shares[part], densities[part] = share / norm, (top + np.log(norm))[:, 0]
+    return shares, densities

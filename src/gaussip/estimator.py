@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -24,6 +24,7 @@ from gaussip.fitting import Given, Problem, prepare, starts
 from gaussip.history import History, Progress
 from gaussip.parameters import Theta, n_parameters, reorder
 from gaussip.simulation import Run, consensus, place, simulate
+from gaussip.streaming import on_disk, prepare_on_disk
 from gaussip.telling import telling
 from gaussip.validation import check_cells
 
@@ -141,23 +142,20 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (n, p) array, pandas or polars frame
+        X : (n, p) array, pandas or polars frame; or rows that stay on disk, read anew in every round: a memory-mapped
+            array (`numpy.load(..., mmap_mode="r")`), or a mapping of site names to arrays, memory-mapped arrays or
+            `gaussip.chunks.Chunks`, which bring labels and weights themselves
         y : (n,) labels, -1, None or NaN where unlabelled
         sites : (n,) name of the site of each row; None for one site, that is, plain EM
         sample_weight : (n,) row weights
         """
         self._check_settings()
         algorithm = algorithms.make(self.algorithm, self.eta)
-        if sites is None:
+        if sites is None and not isinstance(X, Mapping):
             algorithm = algorithms.make("em", self.eta)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
         rng = check_random_state(self.random_state)
         seeds = [int(s) for s in rng.randint(2**31 - 1, size=1 + self.n_init)]
-        problem = prepare(
-            X, y, sites, sample_weight,
-            n_components=self.n_components, network=self.network, mixing=self.mixing,
-            seed=seeds[0], device=self.device, columns=getattr(self, "feature_names_in_", None),
-        )  # fmt: skip
+        problem = self._prepared(X, y, sites, sample_weight, seeds[0])
         if self.warm_start and hasattr(self, "weights_"):
             begin = [self._last(problem)]
         else:
@@ -191,6 +189,19 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
                 stacklevel=2,
             )
         return self
+
+    def _prepared(self, X: Any, y: Any, sites: Any, sample_weight: Any, seed: int) -> Problem:
+        """The checked problem, of rows in memory or on disk."""
+        settings = {
+            "n_components": self.n_components, "network": self.network, "mixing": self.mixing, "seed": seed,
+            "device": self.device,
+        }  # fmt: skip
+        if on_disk(X):
+            problem = prepare_on_disk(X, y, sites, sample_weight, **settings)
+            self.n_features_in_ = problem.values[0].shape[1]
+            return problem
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        return prepare(X, y, sites, sample_weight, columns=getattr(self, "feature_names_in_", None), **settings)
 
     def _check_settings(self) -> None:
         for name in ("n_components", "max_rounds", "n_init"):

@@ -75,19 +75,13 @@ def _by_chunks(
     xp = namespace(centres)
     found = []
     for m, site in enumerate(rows.sites):
-        here = slice(m, m + 1)
-        at = Theta(*(part[here, ...] for part in theta))
-        known = None if labelled is None else labelled[here, ...]
-        total = kernel.moments(
-            kernel.lay_out([xp.zeros_like(centres[:0, :])], None, centres[here, :]),
-            at,
-            centres[here, :],
-            known,
-            reg_covar,
-        )
-        for values, weights in site.chunks():
-            laid = kernel.lay_out([values], None if weights is None else [weights], centres[here, :])
-            part = kernel.moments(laid, at, centres[here, :], None, reg_covar)
+        at, centre = Theta(*(part[m : m + 1, ...] for part in theta)), centres[m : m + 1, :]
+        known = None if labelled is None else labelled[m : m + 1, ...]
+        total = kernel.moments(kernel.lay_out([centre[:0, :]], None, centre), at, centre, known, reg_covar)
+        for chunk in site.chunks():
+            values, weights = (None if part is None else xp.asarray(part, device=centre.device) for part in chunk)
+            laid = kernel.lay_out([values], None if weights is None else [weights], centre)
+            part = kernel.moments(laid, at, centre, None, reg_covar)
             total = (total[0] + part[0], total[1] + part[1])
         found.append(total)
     return xp.concat([sums for sums, _ in found], axis=0), xp.concat([one for _, one in found], axis=0)

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.arrays import Array, NDArray, indices, namespace, to_numpy
+from gaussip.arrays import Array, NDArray, indices, namespace, to_device, to_numpy
 from gaussip.chunks import Chunks
+from gaussip.errors import DataError
 from gaussip.kernels import Kernel
 from gaussip.kernels.reference import blocks, features_of
 
@@ -80,6 +81,7 @@ class Rows:
         labels: Sequence[Array] | None = None,
         weights: Sequence[Array] | None = None,
         n_components: int | None = None,
+        device: str = "cpu",
     ) -> Rows:
         """Rows of a list of sites.
 
@@ -88,11 +90,12 @@ class Rows:
         values : one (n_m, p) array per site, or `Chunks`, which bring labels and weights of their own
         labels : one (n_m,) integer array per site, -1 where unlabelled; needs ``n_components``
         weights : one (n_m,) array of row weights per site
+        device : where chunks are to be computed on
         """
         found = []
         for m, x in enumerate(values):
             if isinstance(x, Chunks):
-                found.append(_of_chunks(x, n_components))
+                found.append(_of_chunks(x, n_components, device))
             else:
                 y = None if labels is None else to_numpy(labels[m])
                 found.append(_of_array(x, y, None if weights is None else weights[m], n_components))
@@ -149,13 +152,16 @@ def _of_array(x: Array, y: NDArray | None, v: Array | None, n_components: int | 
     return Rows((), centre, mass, labelled, (SiteRows(x, v),))
 
 
-def _of_chunks(chunks: Chunks, n_components: int | None) -> Rows:
+def _of_chunks(chunks: Chunks, n_components: int | None, device: str) -> Rows:
     """One site's rows that stay where they are: a pass for the mean row, and one for the labelled."""
-    count, total, mass = 0, np.zeros(chunks.n_features), 0.0
+    count, mass = 0, 0.0
+    total: NDArray | float = 0.0
     for values, _, weights in chunks:
         count += len(values)
-        total += values.sum(axis=0)
+        total = total + values.sum(axis=0)
         mass += len(values) if weights is None else weights.sum()
+    if not count:
+        raise DataError("the source gave its rows only once: give a function that opens it anew for every pass")
     centre = total / count
     labelled = None
     for values, labels, weights in chunks:
@@ -163,7 +169,8 @@ def _of_chunks(chunks: Chunks, n_components: int | None) -> Rows:
             break
         part = _labelled_sums(values, labels, weights, centre, n_components)
         labelled = part if labelled is None else labelled + part
-    return Rows((), centre, np.asarray(mass), labelled, (SiteRows(chunks, None),))
+    known = None if labelled is None else to_device(labelled, device)
+    return Rows((), to_device(centre, device), to_device(mass, device), known, (SiteRows(chunks, None),))
 
 
 def _labelled_sums(x: Array, y: NDArray, v: Array | None, centre: Array, n_components: int | None) -> Array:

@@ -109,7 +109,8 @@ def simulate(
     exchange = Stacked(W, site_axis=len(rows.shape) - 1)
     rounds = Rounds(algorithm, exchange, partial(moments, rows, reg_covar=reg_covar), rows.mass, tol)
     carry = rounds.begin(start, algorithm.init(start, site_facts(rows.mass, W, weighting)))
-    driver = in_batches if getattr(start.means, "is_cuda", False) else Rounds.one_by_one
+    on_gpu = getattr(start.means, "is_cuda", False) and rows.in_memory
+    driver = in_batches if on_gpu else Rounds.one_by_one
     seen_rounds: list[tuple[Any, ...]] = []
     collapse: CollapseError | None = None
     collapsed = np.zeros(rows.shape[:-1], dtype=int)

@@ -11,6 +11,7 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, GaussipError, LabelError, SettingError
 
+CHECK_ROWS = 100_000  # looked at together
 LARGEST = 1e100  # beyond, variances overflow
 LARGEST_NUMBER = 2**53  # beyond, whole numbers are not told apart as floats
 
@@ -29,18 +30,26 @@ def some(names: Sequence[Any], most: int = 5) -> str:
 
 def check_cells(X: NDArray, names: Sequence[str]) -> None:
     """Refuse cells that are missing, infinite or huge, and say how many in which column."""
-    huge = np.isfinite(X) & (np.abs(X) > LARGEST)
-    for bad, what, remedy in (
-        (np.isnan(X), "missing values (NaN)", "gaussip fits complete rows: drop those rows or fill them in"),
-        (np.isinf(X), "infinite values (infinity)", "drop those rows or correct them"),
-        (huge, f"values beyond {LARGEST:g}", "their squares would overflow: choose a larger unit for the column"),
+    counts = np.zeros((3, X.shape[1]), dtype=int)
+    for first in range(0, len(X), CHECK_ROWS):
+        part = X[first : first + CHECK_ROWS]
+        huge = np.isfinite(part) & (np.abs(part) > LARGEST)
+        counts += np.stack([bad.sum(axis=0) for bad in (np.isnan(part), np.isinf(part), huge)])
+    for found, what, remedy in zip(
+        counts,
+        ("missing values (NaN)", "infinite values (infinity)", f"values beyond {LARGEST:g}"),
+        (
+            "gaussip fits complete rows: drop those rows or fill them in",
+            "drop those rows or correct them",
+            "their squares would overflow: choose a larger unit for the column",
+        ),
+        strict=True,
     ):
-        counts = bad.sum(axis=0)
-        if counts.any():
-            where = ", ".join(f"{counts[j]} in {str(names[j])!r}" for j in np.flatnonzero(counts)[:8])
-            more = np.count_nonzero(counts) - 8
+        if found.any():
+            where = ", ".join(f"{found[j]} in {str(names[j])!r}" for j in np.flatnonzero(found)[:8])
+            more = np.count_nonzero(found) - 8
             others = f" and {more} more columns" if more > 0 else ""
-            raise DataError(f"{counts.sum()} {what}: {where}{others}; {remedy}")
+            raise DataError(f"{found.sum()} {what}: {where}{others}; {remedy}")
 
 
 def check_row_weights(sample_weight: Any, n_rows: int) -> NDArray | None:

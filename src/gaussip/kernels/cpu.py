@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,13 +17,37 @@ from numba import njit
 from gaussip.arrays import Array, NDArray
 from gaussip.kernels import threads
 from gaussip.kernels.fused import scratch_size, sum_rows
-from gaussip.kernels.threads import done, take
+from gaussip.kernels.threads import another, done, take
 from gaussip.kernels.vectors import LANES
 from gaussip.parameters import Theta, width
 
 TASK = 256  # vectors
 HELPER_WORK = 2**18  # rows times components times features that are worth waking a helper
 ALIGN = 64  # bytes: a vector that lies across two lines of the cache is read twice
+
+
+class Workspace(NamedTuple):
+    """What threads share during a pass: kept, so that helpers find the next pass where they found the last."""
+
+    team: threads.Team
+    weights: NDArray  #: theta, (S, K)
+    means: NDArray  #: (S, K, p)
+    covariances: NDArray  #: (S, K, p, p)
+    coefficients: NDArray  #: (S, K, f)
+    sums: NDArray  #: of each task, (T, K, f)
+    log_likelihoods: NDArray  #: (T,)
+
+    @classmethod
+    def of(cls, n_sites: int, n_components: int, n_features: int, n_tasks: int) -> Workspace:
+        """Empty arrays of these sizes."""
+        S, K, p, f = n_sites, n_components, n_features, width(n_features)
+        shapes = ((S, K), (S, K, p), (S, K, p, p), (S, K, f), (n_tasks, K, f), (n_tasks,))
+        return cls(threads.Team(), *map(np.empty, shapes))
+
+    def take_in(self, theta: Theta) -> None:
+        """Copy a theta."""
+        for mine, given in zip((self.weights, self.means, self.covariances), theta, strict=True):
+            np.copyto(mine, given)
 
 
 class Laid(NamedTuple):
@@ -34,6 +57,7 @@ class Laid(NamedTuple):
     weights: NDArray | None  #: (vectors, LANES), zero where there is no row
     tasks: NDArray  #: (T, 4): site, first vector, full vectors, rows beyond them
     features: tuple[int, ...]  #: p zeros
+    workspaces: dict[int, Workspace]  #: by the number of components
 
 
 def aligned(size: int) -> NDArray:
@@ -61,7 +85,7 @@ def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: A
             # with weights, those of zero fill the last vector
             full, rest = divmod(rows, LANES) if v is None else (-(-rows // LANES), 0)
             tasks.append((m, starts[m] + first, full, rest))
-    return Laid(z, v, np.array(tasks, dtype=np.int64).reshape(-1, 4), (0,) * p)
+    return Laid(z, v, np.array(tasks, dtype=np.int64).reshape(-1, 4), (0,) * p, {})
 
 
 @njit(nogil=True, cache=True)
@@ -78,35 +102,43 @@ def moments(
 ) -> tuple[Array, Array]:
     """The coefficients, the pass over the rows by all threads, and the moments from its sums."""
     S, K, p = theta.means.shape
-    weights, means, covariances = map(np.ascontiguousarray, theta)
-    coefficients = np.empty((S, K, width(p)))
     n_tasks = len(laid.tasks)
-    sums, log_likelihoods = np.empty((n_tasks, K, width(p))), np.empty(n_tasks)
-    counter = np.zeros(2, dtype=np.int64)
-    work = partial(
-        _sums, counter, laid.z, laid.weights, laid.tasks, weights, means, covariances, centres,
-        coefficients, sums, log_likelihoods, laid.features, (0,) * K,
-    )  # fmt: skip
-    helpers = min(threads.n_threads(), n_tasks, len(laid.z) * width(p) * K // HELPER_WORK) - 1
-    threads.share(work, counter, n_tasks, helpers)
-    found, log_likelihood = np.empty((S, K, width(p))), np.empty(S)
-    _finish(
-        laid.tasks, sums, log_likelihoods, coefficients, labelled, centres, means,
-        float(reg_covar), found, log_likelihood,
-    )  # fmt: skip
+    if K not in laid.workspaces:
+        laid.workspaces[K] = Workspace.of(S, K, p, n_tasks)
+    space = laid.workspaces[K]
+    if not space.team.lock.acquire(blocking=False):  # another thread of the caller is at these rows
+        space = Workspace.of(S, K, p, n_tasks)
+        space.team.lock.acquire()
+    try:
+        space.take_in(theta)
+        arrays = (laid.z, laid.weights, laid.tasks, centres, *space[1:], laid.features, (0,) * K)
+
+        def work(looks: int) -> int:
+            return int(_sums(space.team.counters, looks, *arrays))
+
+        helpers = min(threads.n_threads(), n_tasks, len(laid.z) * width(p) * K // HELPER_WORK) - 1
+        space.team.share(work, n_tasks, helpers)
+        found, log_likelihood = np.empty((S, K, width(p))), np.empty(S)
+        _finish(
+            laid.tasks, space.sums, space.log_likelihoods, space.coefficients, labelled, centres, space.means,
+            float(reg_covar), found, log_likelihood,
+        )  # fmt: skip
+    finally:
+        space.team.lock.release()
     return found, log_likelihood
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _sums(
-    counter: NDArray,
+    counters: NDArray,
+    looks: int,
     z: NDArray,
     row_weights: NDArray | None,
     tasks: NDArray,
+    centres: NDArray,
     weights: NDArray,
     means: NDArray,
     covariances: NDArray,
-    centres: NDArray,
     coefficients: NDArray,
     sums: NDArray,
     log_likelihoods: NDArray,
@@ -124,8 +156,11 @@ def _sums(
     alone = np.zeros(LANES)
     taken = 0
     while True:
-        t = take(counter)
-        if t >= len(tasks):
+        piece, t = take(counters, len(tasks))
+        if t < 0:
+            if another(counters, piece, looks):
+                last = -1
+                continue
             return taken
         taken += 1
         site, first, full, rest = tasks[t]
@@ -144,7 +179,7 @@ def _sums(
             alone[:rest] = 1.0
             log_likelihood += sum_rows(z, first + full, 1, mine, 0, alone, 0, scratch, sums, to, features, components)
         log_likelihoods[t] = log_likelihood
-        done(counter)
+        done(counters)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -2,7 +2,8 @@
 
 Every thread takes the next task off a counter. The calling thread works too, and ends when all tasks are done: a
 helper that the operating system has not let run, on a machine whose cores are busy, is not waited for, and finds
-nothing left when it comes.
+nothing left when it comes. Helpers stay awake for a moment after a piece of work, within compiled code and without
+Python's lock, since waking up takes longer than many a piece.
 """
 
 from __future__ import annotations
@@ -11,72 +12,110 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from gaussip.arrays import NDArray
 from gaussip.errors import SettingError
 
 VARIABLE = "GAUSSIP_THREADS"
-AWAKE = 5000  # looks a helper takes for new work before it sleeps: some hundred microseconds
+AWAKE = 10_000  # looks a helper takes for the next piece of work before it leaves: some hundred microseconds
 VAIN, REST = 8, 200  # so often in vain, helpers are not called so many times
+NEXT, WELCOME, DONE, INSIDE = 0, 1, 8, 16  # places in a team's counters, on three lines of the cache
+PIECE = 32  # bits: the number of the piece of work stands above that of the next task
+
+
+def _counter(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    data = target.make_array(signature.args[0])(target, builder, arguments[0]).data
+    return builder.gep(data, [arguments[1]])
 
 
 @intrinsic
-def _add(context: Any, counter: Any, place: Any, amount: Any) -> Any:
-    """Add to an integer of an array in one step, as seen by all threads; returns what it was."""
+def _add(context: Any, counters: Any, place: Any, amount: Any) -> Any:
+    """Add to a counter in one step, as seen by all threads; returns what it was."""
 
     def codegen(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = target.make_array(signature.args[0])(target, builder, arguments[0]).data
-        return builder.atomic_rmw("add", cgutils.gep_inbounds(builder, data, arguments[1]), arguments[2], "seq_cst")
+        return builder.atomic_rmw("add", _counter(target, builder, signature, arguments), arguments[2], "seq_cst")
 
-    return types.int64(counter, types.int64, types.int64), codegen
-
-
-@njit(nogil=True, cache=True)
-def take(counter: NDArray) -> Any:
-    """The number of the next task that nobody has taken."""
-    return _add(counter, 0, 1)
-
-
-@njit(nogil=True, cache=True)
-def done(counter: NDArray) -> Any:
-    """Count one task as done; returns how many were before."""
-    return _add(counter, 1, 1)
-
-
-@njit(cache=True)
-def _finished(counter: NDArray) -> Any:
-    return _add(counter, 1, 0)
+    return types.int64(counters, types.int64, types.int64), codegen
 
 
 @intrinsic
-def _peek(context: Any, counter: Any) -> Any:
-    """The first integer of an array, as another thread may have left it just now; gives the core a short rest."""
+def _look(context: Any, counters: Any, place: Any) -> Any:
+    """A counter as another thread may have left it just now; gives the core a short rest before."""
 
     def codegen(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if builder.module.triple.startswith("x86_64"):
             name, kind = "llvm.x86.sse2.pause", ir.FunctionType(ir.VoidType(), [])
             builder.call(builder.module.globals.get(name) or ir.Function(builder.module, kind, name), [])
-        data = target.make_array(signature.args[0])(target, builder, arguments[0]).data
-        return builder.load_atomic(data, "acquire", 8)
+        return builder.load_atomic(_counter(target, builder, signature, arguments), "acquire", 8)
 
-    return types.int64(counter), codegen
+    return types.int64(counters, types.int64), codegen
+
+
+@intrinsic
+def _swap(context: Any, counters: Any, place: Any, old: Any, new: Any) -> Any:
+    """Replace a counter if it is still what it was; returns whether it was."""
+
+    def codegen(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _counter(target, builder, signature, arguments)
+        return builder.extract_value(builder.cmpxchg(pointer, arguments[2], arguments[3], "seq_cst", "monotonic"), 1)
+
+    return types.boolean(counters, types.int64, types.int64, types.int64), codegen
 
 
 @njit(nogil=True, cache=True)
-def _await_change(counter: NDArray, seen: int, times: int) -> Any:
-    """Look at a counter until it differs from what was seen, so many times at most; returns what it is."""
-    for _ in range(times):
-        if _peek(counter) != seen:
-            break
-    return _peek(counter)
+def take(counters: NDArray, n_tasks: int) -> Any:
+    """The piece of work and the next of its tasks that nobody has taken; task -1 where none is left."""
+    while True:
+        now = _look(counters, NEXT)
+        piece, task = now >> PIECE, now & ((1 << PIECE) - 1)
+        if task >= n_tasks:
+            return piece, -1
+        if _swap(counters, NEXT, now, now + 1):
+            return piece, task
+
+
+@njit(nogil=True, cache=True)
+def done(counters: NDArray) -> Any:
+    """Count one task as done."""
+    return _add(counters, DONE, 1)
+
+
+@njit(nogil=True, cache=True)
+def another(counters: NDArray, piece: int, looks: int) -> bool:
+    """Wait for the piece of work after ``piece``, so many looks at most; whether it came, and wants helpers."""
+    for _ in range(looks):
+        if _look(counters, NEXT) >> PIECE != piece:
+            return _look(counters, WELCOME) > 0
+    return False
+
+
+@njit(cache=True)
+def _open(counters: NDArray) -> None:
+    """Begin the next piece of work; all tasks of the last are done."""
+    _add(counters, DONE, -_look(counters, DONE))
+    now = _look(counters, NEXT)
+    _add(counters, NEXT, (((now >> PIECE) + 1) << PIECE) - now)
+
+
+@njit(nogil=True, cache=True)
+def _all_done(counters: NDArray, n_tasks: int, looks: int) -> bool:
+    for _ in range(looks):  # noqa: SIM110, a generator would not compile
+        if _look(counters, DONE) >= n_tasks:
+            return True
+    return False
+
+
+@njit(cache=True)
+def _enter(counters: NDArray, amount: int) -> None:
+    _add(counters, INSIDE, amount)
 
 
 def n_threads() -> int:
@@ -90,49 +129,25 @@ def n_threads() -> int:
 
 
 class _Helpers:
-    """Threads that wait for work; they end with the process.
-
-    After a piece of work a helper stays awake for a moment, since waking takes longer than many a piece. Helpers that
-    found nothing to do several times running, because others need the cores, are left alone for a while.
-    """
+    """Threads that wait for somebody to help; they end with the process."""
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[Callable[[], object]] = SimpleQueue()
-        self._given = np.zeros(1, dtype=np.int64)  # how often work was given
+        self.queue: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._count = 0
         self._lock = threading.Lock()
-        self._vain = self._rest = 0
 
-    def call(self, work: Callable[[], object], times: int) -> bool:
-        """Have up to so many helpers call ``work`` when they come to it; False where they are left alone."""
+    def call(self, work: Callable[[], object], times: int) -> None:
+        """Have up to so many helpers call ``work`` when they come to it."""
         with self._lock:
-            if self._rest:
-                self._rest -= 1
-                return False
             while self._count < times:
                 threading.Thread(target=self._serve, daemon=True, name=f"gaussip-{self._count}").start()
                 self._count += 1
         for _ in range(times):
-            self._queue.put(work)
-        self._given[0] += 1
-        return True
-
-    def helped(self, really: bool) -> None:
-        """Tell whether the helpers called last did anything."""
-        self._vain = 0 if really else self._vain + 1
-        if self._vain >= VAIN:
-            self._vain, self._rest = 0, REST
+            self.queue.put(work)
 
     def _serve(self) -> None:
         while True:
-            self._queue.get()()
-            while True:
-                seen = int(self._given[0])
-                try:
-                    self._queue.get_nowait()()
-                except Empty:
-                    if _await_change(self._given, seen, AWAKE) == seen:
-                        break
+            self.queue.get()()
 
 
 _helpers = _Helpers()
@@ -148,14 +163,51 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def share(work: Callable[[], int], counter: NDArray, n_tasks: int, helpers: int) -> None:
-    """Call ``work``, here and in helpers; returns when all tasks are done.
+class Team:
+    """The calling thread and its helpers at one computation that is done again and again on the same arrays.
 
-    ``work`` takes tasks until none is left, and returns how many it took.
+    Attributes
+    ----------
+    counters : what `take` and `done` count with
+    lock : held by the caller during a piece of work
     """
-    asked = helpers > 0 and _helpers.call(work, helpers)
-    mine = work()
-    if asked:
-        _helpers.helped(mine < n_tasks)
-    while _finished(counter) < n_tasks:  # a helper is in the midst of its last task
-        time.sleep(0)
+
+    def __init__(self) -> None:
+        self.counters = np.zeros(24, dtype=np.int64)
+        self.lock = threading.Lock()
+        self._owner = os.getpid()
+        self._vain = self._rest = 0
+
+    def share(self, work: Callable[[int], int], n_tasks: int, helpers: int) -> None:
+        """Call ``work``, here and in helpers; returns when all tasks are done.
+
+        ``work(looks)`` takes tasks until none is left, looks for the next piece so many times, and so on; it returns
+        how many it took. Helpers that took none several times running, because others need the cores, are left alone
+        for a while.
+        """
+        counters = self.counters
+        if self._owner != os.getpid():  # a forked process: the helpers inside are not here
+            self._owner = os.getpid()
+            counters[INSIDE] = 0
+        if self._rest:
+            self._rest -= 1
+            helpers = 0
+        counters[WELCOME] = helpers
+        _open(counters)
+        missing = helpers - int(counters[INSIDE])
+        if missing > 0:
+            _helpers.call(partial(self._help, work), missing)
+        mine = work(0)
+        if helpers > 0:
+            self._vain = self._vain + 1 if mine == n_tasks else 0
+            if self._vain >= VAIN:
+                self._vain, self._rest = 0, REST
+        while not _all_done(counters, n_tasks, AWAKE):  # a helper is in the midst of its last task
+            time.sleep(0)
+
+    def _help(self, work: Callable[[int], int]) -> None:
+        _enter(self.counters, 1)
+        try:
+            work(AWAKE)
+        finally:
+            _enter(self.counters, -1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -66,10 +65,10 @@ def moments(
     _on_u(*map(np.ascontiguousarray, theta), centres, factors, constants)
     n_tasks = len(laid.tasks)
     sums, log_likelihoods = np.empty((n_tasks, K, width(p))), np.empty(n_tasks)
-    counter = np.zeros(2, dtype=np.int64)
-    work = partial(_sums, counter, laid.u, laid.weights, laid.tasks, factors, constants, sums, log_likelihoods, p)
+    team = threads.Team()
+    arrays = (laid.u, laid.weights, laid.tasks, factors, constants, sums, log_likelihoods, p)
     helpers = min(threads.n_threads(), n_tasks, laid.u.size * p * K // HELPER_WORK) - 1
-    threads.share(work, counter, n_tasks, helpers)
+    team.share(lambda looks: int(_sums(team.counters, *arrays)), n_tasks, helpers)
     total, log_likelihood = np.zeros((S, K, width(p))), np.zeros(S)
     np.add.at(total, laid.tasks[:, 0], sums)
     np.add.at(log_likelihood, laid.tasks[:, 0], log_likelihoods)
@@ -109,7 +108,7 @@ def _on_u(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _sums(
-    counter: NDArray,
+    counters: NDArray,
     u: NDArray,
     weights: NDArray,
     tasks: NDArray,
@@ -125,8 +124,8 @@ def _sums(
     squares = np.empty((K, breadth, breadth))
     taken = 0
     while True:
-        t = take(counter)
-        if t >= len(tasks):
+        _, t = take(counters, len(tasks))
+        if t < 0:
             return taken
         taken += 1
         site, first, last = tasks[t]
@@ -150,7 +149,7 @@ def _sums(
                     sums[t, k, n] = squares[k, i, j]
                     n += 1
         log_likelihoods[t] = log_likelihood
-        done(counter)
+        done(counters)
 
 
 @njit(nogil=True, cache=True)
