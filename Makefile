@@ -8,7 +8,7 @@ help:
 	@echo "make demo   fit breast-cancer data over 8 sites, pictures in out/"
 	@echo "make test   the test suite"
 	@echo "make lint   ruff and strict mypy"
-	@echo "make bench  the hot function against scikit-learn, one table"
+	@echo "make bench  against scikit-learn and this machine's limits, one report (about ten minutes)"
 	@echo "make setup  only the environment, in .venv"
 
 $(READY): pyproject.toml constraints.txt

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +31,16 @@ def test_the_measures(capsys):
     (example,) = blocks(ROOT / "docs" / "explanation-algorithms.md", "python")
     exec(example, {})
     assert "Contraction(norm=" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rows_on_disk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    for example in blocks(ROOT / "docs" / "how-to-speed.md", "python"):
+        exec(example, scope)
+        means = sorted(scope["mixture"].means_[:, 0])
+        assert np.allclose(means, [-3, 3], atol=0.2)
 
 
 def test_the_tutorial(tmp_path, monkeypatch, capsys):

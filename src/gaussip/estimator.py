@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ from gaussip.fitting import Given, Problem, prepare, starts
 from gaussip.history import History, Progress
 from gaussip.parameters import Theta, n_parameters, reorder
 from gaussip.simulation import Run, consensus, place, simulate
-from gaussip.streaming import on_disk, prepare_on_disk
+from gaussip.streaming import by_name, on_disk, prepare_on_disk
 from gaussip.telling import telling
 from gaussip.validation import check_cells
 
@@ -151,7 +151,7 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         """
         self._check_settings()
         algorithm = algorithms.make(self.algorithm, self.eta)
-        if sites is None and not isinstance(X, Mapping):
+        if sites is None and not by_name(X):
             algorithm = algorithms.make("em", self.eta)
         rng = check_random_state(self.random_state)
         seeds = [int(s) for s in rng.randint(2**31 - 1, size=1 + self.n_init)]

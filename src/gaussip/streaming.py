@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from gaussip.arrays import NDArray
 from gaussip.chunks import Chunks, of_array
@@ -25,7 +26,12 @@ SAMPLE_ROWS = 20_000  # of each site, at most twice as many, for starting values
 
 def on_disk(X: Any) -> bool:
     """Whether rows are given in a way that leaves them where they are."""
-    return isinstance(X, (np.memmap, Chunks, Mapping))
+    return isinstance(X, (np.memmap, Chunks)) or by_name(X)
+
+
+def by_name(X: Any) -> bool:
+    """Whether X maps sites to their rows; some of SciPy's sparse matrices are mappings too, and are not meant."""
+    return isinstance(X, Mapping) and not sparse.issparse(X)
 
 
 class _Site(NamedTuple):

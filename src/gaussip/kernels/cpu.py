@@ -22,7 +22,7 @@ from gaussip.kernels.vectors import LANES
 from gaussip.parameters import Theta, width
 
 TASK = 256  # vectors
-HELPER_WORK = 2**18  # rows times components times features that are worth waking a helper
+HELPER_WORK = 2**21  # numbers times sums of a row that are worth a helper: some 30 microseconds
 ALIGN = 64  # bytes: a vector that lies across two lines of the cache is read twice
 
 

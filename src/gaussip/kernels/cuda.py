@@ -1,6 +1,6 @@
 """The hot function on a CUDA device: three launches for all sites at once, none of them waiting for the host.
 
-`lay_out` puts the rows of all sites where the kernels of ``mixture.cu`` want them; `moments` then does what
+`lay_out` puts the rows of all sites where the kernels of ``cuda_source`` want them; `moments` then does what
 `gaussip.moments.moments` does, and `healthy` what a fit asks before each round. A shape's first call compiles
 (seconds, once per machine) and must not happen inside the capture of a CUDA graph; later ones may.
 
@@ -25,6 +25,7 @@ MOST_ROWS = 4096  # of one task: a thread multiplies up to 128 norms, each at mo
 THREAD_REGISTERS = 208  # what sums, densities and rows may take of a thread's 255 for the fused kernel
 WARP_SUMS = 48  # sums a warp of the staged kernel holds per lane
 LEAST_WARPS = 12  # on a multiprocessor, for the staged kernel, even if some registers spill
+FOLDER = Path(__file__).parent / "cuda_source"
 MOST_FEATURES = 16  # beyond, not measured
 MOST_GROUPS = 3  # blocks that repeat each other's densities, for larger shapes, as long as that is worth it
 BLOCK_WARPS = 4  # of a block of the staged kernel, where fewer would do
@@ -42,6 +43,7 @@ class CudaRows(NamedTuple):
 class _Kernel(NamedTuple):
     """How one kernel is compiled and launched for a shape."""
 
+    kernel: str
     macros: tuple[str, ...]
     groups: int = 1  # blocks per task
     threads: int = 32
@@ -201,19 +203,20 @@ def _real(array: Array) -> str:
 
 
 @functools.cache
-def _source() -> str:
-    return (Path(__file__).parent / "mixture.cu").read_text(encoding="utf-8")
+def source(*names: str) -> str:
+    """Files of CUDA C++ put together."""
+    return "\n".join((FOLDER / f"{name}.cu").read_text(encoding="utf-8") for name in names)
 
 
 @functools.cache
 def _small(name: str, p: int, K: int, real: str, device: int) -> nvrtc.Function:
-    return nvrtc.load(_source(), name, _options(PART=0, P=p, K=K, REAL=real), device)
+    return nvrtc.load(source("features", "algebra"), name, _options(P=p, K=K, REAL=real), device)
 
 
 @functools.cache
 def _hot(p: int, K: int, real: str, weighted: bool, device: int) -> tuple[nvrtc.Function, _Kernel]:
     plan = _plan(p, K, real, weighted, nvrtc.shared_memory(device))
-    return nvrtc.load(_source(), "hot", plan.macros, device, plan.shared), plan
+    return nvrtc.load(source("features", "rows", plan.kernel), "hot", plan.macros, device, plan.shared), plan
 
 
 def _plan(p: int, K: int, real: str, weighted: bool, memory: int = 227 * 1024) -> _Kernel:
@@ -223,7 +226,7 @@ def _plan(p: int, K: int, real: str, weighted: bool, memory: int = 227 * 1024) -
     shape: dict[str, int | str] = {"P": p, "K": K, "REAL": real, "WEIGHTED": int(weighted)}
     if _registers(p, K, itemsize) <= THREAD_REGISTERS:
         blocks = min(32, 512 // (_registers(p, K, itemsize) + 44) * 4)  # four partitions of 16384 registers
-        return _Kernel(_options(PART=1, **shape, STAGES=2, WARPS=1, BLOCKS=blocks))
+        return _Kernel("fused", _options(**shape, STAGES=2, WARPS=1, BLOCKS=blocks, UNIT=K * f))
 
     # A warp's unit of sums: several components where they are small, a piece of one where it is large.
     components, pieces = max(1, min(K, WARP_SUMS // f)), -(-f // WARP_SUMS)
@@ -240,10 +243,11 @@ def _plan(p: int, K: int, real: str, weighted: bool, memory: int = 227 * 1024) -
             shared = K * -(-f // lane) * 16 + max((stages * (p + weighted) + own) * 512 * warps, end)
             if (shared + 1024) * blocks <= memory + 1024:
                 macros = _options(
-                    PART=2, **shape, STAGES=stages, WARPS=warps, BLOCKS=blocks, COMPONENTS=components, PIECES=pieces,
-                    PIECE=piece, GROUP=group, GROUPS=groups, OWN=own, SHARED=shared,
+                    **shape, STAGES=stages, WARPS=warps, BLOCKS=blocks, UNIT=components * piece,
+                    COMPONENTS=components, PIECES=pieces, PIECE=piece, GROUP=group, GROUPS=groups, OWN=own,
+                    SHARED=shared,
                 )  # fmt: skip
-                return _Kernel(macros, groups, 32 * warps, shared)
+                return _Kernel("staged", macros, groups, 32 * warps, shared)
     raise DeviceError(f"{K} components of {p} features are too many for this GPU's shared memory; use device='cpu'")
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from pathlib import Path
 
 from gaussip.arrays import Array
 from gaussip.kernels import nvrtc
-from gaussip.kernels.cuda import healthy
+from gaussip.kernels.cuda import healthy, source
 from gaussip.parameters import n_features
 
 THREADS = 256  # of a block
@@ -51,11 +49,6 @@ def measure(
     return now, change, apart
 
 
-@functools.cache
-def _source() -> str:
-    return (Path(__file__).parent / "round.cu").read_text(encoding="utf-8")
-
-
 def _kernel(name: str, like: Array) -> nvrtc.Function:
     real = {4: "float", 8: "double"}[like.element_size()]
-    return nvrtc.load(_source(), name, (f"-DREAL={real}",), like.device.index)
+    return nvrtc.load(source("round"), name, (f"-DREAL={real}",), like.device.index)

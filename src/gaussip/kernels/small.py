@@ -119,7 +119,7 @@ def _measure(
                         n += 1
                 for n in range(f):
                     move = abs(row[n] - last[r, m, k, n])
-                    if not move <= most:  # a NaN stays
+                    if move > most or np.isnan(move):  # a NaN stays
                         most = move
         change[r] = most
         total = 0.0

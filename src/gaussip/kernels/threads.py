@@ -89,7 +89,7 @@ def done(counters: NDArray) -> Any:
 
 
 @njit(nogil=True, cache=True)
-def another(counters: NDArray, piece: int, looks: int) -> bool:
+def another(counters: NDArray, piece: int, looks: int) -> Any:
     """Wait for the piece of work after ``piece``, so many looks at most; whether it came, and wants helpers."""
     for _ in range(looks):
         if _look(counters, NEXT) >> PIECE != piece:
@@ -106,7 +106,7 @@ def _open(counters: NDArray) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _all_done(counters: NDArray, n_tasks: int, looks: int) -> bool:
+def _all_done(counters: NDArray, n_tasks: int, looks: int) -> Any:
     for _ in range(looks):  # noqa: SIM110, a generator would not compile
         if _look(counters, DONE) >= n_tasks:
             return True

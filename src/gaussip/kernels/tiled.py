@@ -25,7 +25,7 @@ from gaussip.parameters import Theta, width
 
 BLOCK = 96  # rows
 TASK = 16 * BLOCK
-HELPER_WORK = 2**18
+HELPER_WORK = 2**21  # numbers times sums of a row that are worth a helper: some 30 microseconds
 ONE, TWO, THREE = (0,), (0, 0), (0, 0, 0)
 
 

@@ -54,6 +54,9 @@ average(const real* __restrict__ values, const long long* __restrict__ heard, co
     out[n] = sum;
 }
 
+// The larger of two numbers; NaN stays.
+__device__ __forceinline__ real larger(real a, real b) { return b > a || b != b ? b : a; }
+
 // psi in the start's unit, its largest move, and the sites' distance from their mean; a block for each replicate.
 // Threads (32, 8): across the entries of a component, and across the sites.
 extern "C" __global__ void
@@ -90,7 +93,7 @@ measure(const real* __restrict__ weights, const real* __restrict__ means, const 
             now[c * f + e] = value;
             sum += value;
             const real move = value > last[c * f + e] ? value - last[c * f + e] : last[c * f + e] - value;
-            if (!(move <= most)) most = move;  // NaN stays
+            most = larger(most, move);
         }
         __syncthreads();
         sums[group][lane] = sum;
@@ -109,7 +112,7 @@ measure(const real* __restrict__ weights, const real* __restrict__ means, const 
     for (int half = 128; half > 0; half /= 2) {
         __syncthreads();
         if (thread < half) {
-            if (!(moves[thread + half] <= moves[thread])) moves[thread] = moves[thread + half];
+            moves[thread] = larger(moves[thread], moves[thread + half]);
             squares[thread] += squares[thread + half];
         }
     }
