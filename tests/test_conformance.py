@@ -9,7 +9,7 @@ import pytest
 
 from gaussip.algorithms import REGISTRY, Site, make, one_round
 from gaussip.data.generate import Setting, draw, paper_start
-from gaussip.errors import SettingError
+from gaussip.errors import CollapseError, SettingError
 from gaussip.moments import moments
 from gaussip.networks import mixing_weights
 from gaussip.parameters import Theta, pack, reorder
@@ -218,3 +218,6 @@ def test_one_round_may_end_without_a_pass_over_the_rows(rows, start):
     assert simulate(Twice(), start, rows, W, max_rounds=1).history.round.size == 0
     assert twice.history.round.tolist() == list(range(2, 21, 2))
     assert twice.history.bytes[-1] == 20 * 10 * pack(start).size * 8
+    bad = start._replace(covariances=-start.covariances)
+    with pytest.raises(CollapseError, match="in round 2"):
+        simulate(Twice(), bad, rows, W, max_rounds=4)

@@ -1,6 +1,8 @@
 """Every kernel against the reference, on random and on hard rows."""
 
 import os
+import pickle
+import signal
 import subprocess
 import sys
 import warnings
@@ -8,9 +10,9 @@ import warnings
 import numpy as np
 import pytest
 
-from gaussip import kernels
-from gaussip.errors import SettingError, SlowKernelWarning
-from gaussip.kernels import REFERENCE, WIDE, kernel_for, threads
+from gaussip import arrays
+from gaussip.errors import DataError, SettingError, SlowKernelWarning
+from gaussip.kernels import REFERENCE, WIDE, compiling, cpu, kernel_for, small, threads, tiled
 from gaussip.moments import moments
 from gaussip.parameters import Theta
 from gaussip.rows import Rows
@@ -134,14 +136,101 @@ def test_an_impossible_number_of_threads_is_refused(monkeypatch, text):
 
 
 def test_without_numba_numpy_serves_and_says_so_once(monkeypatch):
-    monkeypatch.setattr(kernels, "find_spec", lambda name: None)
-    kernels._numba.cache_clear()
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'numba'")
+
+    caches = (arrays.numba_works, arrays._on_cpu)
+    monkeypatch.setattr(arrays, "import_module", missing)
+    for cache in caches:
+        cache.cache_clear()
     try:
-        with pytest.warns(SlowKernelWarning, match="install numba"):
+        with pytest.warns(SlowKernelWarning, match="No module named 'numba'.*install numba"):
             assert kernel_for(np.zeros((3, 6))).name == "reference"
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert kernel_for(np.zeros((3, 6))).name == "reference"
             assert kernel_for(np.zeros((3, 60))).name == "wide"
+            assert arrays.compiled(np.zeros(2)) is None
     finally:
-        kernels._numba.cache_clear()
+        for cache in caches:
+            cache.cache_clear()
+
+
+def test_compiled_code_is_as_fresh_as_all_sources():
+    """A changed instruction in one file makes another file's functions compile anew."""
+    for function in (cpu._sums, tiled._sums, threads.take, small._measure):
+        assert function._cache._cache_file._source_stamp == compiling.STAMP
+
+
+@pytest.mark.parametrize(
+    ("rows", "theta"),
+    [
+        (Rows.of_sites([np.zeros((9, 2))] * 3), Theta(np.ones((1, 1)), np.zeros((1, 1, 2)), np.ones((1, 1, 2, 2)))),
+        (Rows.of_sites([np.zeros((9, 2))]), Theta(np.ones((1, 1)), np.zeros((1, 1, 3)), np.ones((1, 1, 3, 3)))),
+        (Rows.of_sites([np.zeros((9, 2))]), Theta(np.ones((1, 1)), np.zeros((1, 1, 2)), np.ones((1, 1, 3, 3)))),
+        (
+            Rows.of_sites([np.zeros((9, 2))], [np.zeros(9, dtype=int)], None, 2),
+            Theta(np.ones((1, 1)), np.zeros((1, 1, 2)), np.ones((1, 1, 2, 2))),
+        ),
+    ],
+)
+def test_a_theta_of_other_rows_is_refused(rows, theta):
+    with pytest.raises(DataError, match="theta has"):
+        moments(rows, theta)
+
+
+def test_sites_with_and_without_weights_together():
+    rng = np.random.default_rng(0)
+    X, v = rng.standard_normal((50, 2)), rng.uniform(0, 3, 50)
+    theta = Theta(np.ones((2, 1)), np.zeros((2, 1, 2)), np.broadcast_to(np.eye(2), (2, 1, 2, 2)))
+    for rows in (Rows.of_sites([X, X], None, [v, None]), Rows.of_sites([X, X], None, [v, np.ones(50)])):
+        np.testing.assert_allclose(moments(rows, theta).S0[:, 0], [v.sum(), 50])
+
+
+def test_rows_that_count_nothing_may_lie_anywhere():
+    rng = np.random.default_rng(0)
+    X, v = rng.standard_normal((50, 2)), np.ones(50)
+    X[7], v[7] = 1e12, 0.0
+    theta = Theta(np.ones((1, 1)), np.zeros((1, 1, 2)), np.eye(2)[None, None])
+    wanted = moments(Rows.of_sites([np.delete(X, 7, axis=0)]), theta)
+    np.testing.assert_allclose(moments(Rows.of_sites([X], None, [v]), theta).sums, wanted.sums, rtol=1e-12)
+
+
+def test_rows_survive_pickling_and_whole_numbers():
+    rows = Rows.of_sites(
+        [np.arange(20).reshape(10, 2), np.arange(6).reshape(3, 2)], None, [np.arange(10), np.ones(3)]
+    )
+    theta = Theta(np.ones((2, 1)), np.ones((2, 1, 2)), np.broadcast_to(9 * np.eye(2), (2, 1, 2, 2)))
+    found = moments(rows, theta)
+    assert rows.mass.dtype == np.float64
+    again = pickle.loads(pickle.dumps(rows))
+    np.testing.assert_array_equal(moments(again, theta).sums, found.sums)
+
+
+def test_an_interrupt_leaves_the_next_pass_right():
+    """Interrupted in the midst of a pass, again and again, the same rows still give the same numbers."""
+    rng = np.random.default_rng(0)
+    rows = Rows.of_sites([rng.standard_normal((4000, 6)) for _ in range(8)])
+    theta = Theta(
+        np.full((8, 2), 0.5), rng.standard_normal((8, 2, 6)), np.broadcast_to(np.eye(6), (8, 2, 6, 6))
+    )  # fmt: skip
+    wanted = moments(rows, theta).sums
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, interrupt)
+    interrupted = 0
+    try:
+        for n in range(200):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-5 + (n % 20) * 2e-5)
+                moments(rows, theta)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                interrupted += 1
+            np.testing.assert_array_equal(moments(rows, theta).sums, wanted)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert interrupted

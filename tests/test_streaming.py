@@ -149,7 +149,7 @@ fit(n)
 print(tracemalloc.get_traced_memory()[1])
 """
     peaks = []
-    for n in (400_000, 1_200_000):
+    for n in (800_000, 1_600_000):  # several chunks each
         done = subprocess.run(
             [sys.executable, "-c", program, str(n), str(tmp_path)], capture_output=True, text=True, timeout=300
         )  # fmt: skip
@@ -175,6 +175,9 @@ print(tracemalloc.get_traced_memory()[1])
         ({"a": Chunks(lambda: [(np.ones((4, 2)), None, np.zeros(4))])}, {}, DataError, "weight zero"),
         ({"a": Chunks(lambda: [(np.ones((4, 2)), np.arange(4))])}, {}, LabelError, "4 classes"),
         ({"a": np.ones((4, 2)), 1: np.ones((4, 2))}, {}, DataError, "mixes"),
+        ({"age": [1, 2, 3]}, {}, DataError, "table of rows and columns"),
+        ({"a": np.ones((4, 0))}, {}, DataError, "table of rows and columns"),
+        ({"a": Chunks(lambda: [(np.ones((2, 2)), ["hi", 1])])}, {}, LabelError, "mixes"),
     ],
 )  # fmt: skip
 def test_bad_sources_are_refused(X, given, error, message):
@@ -188,6 +191,47 @@ def test_a_source_that_can_be_read_once_is_refused(data):
         NetworkGaussianMixture(2).fit(Chunks(lambda: once))
 
 
+def changing(first, later):
+    """A source that gives other rows from the third pass on."""
+    passes = iter([first, first, first] + [later] * 9)
+    return {"a": Chunks(lambda: [next(passes)]), "b": np.random.default_rng(0).standard_normal((50, 2))}
+
+
+def test_a_source_that_changes_is_refused():
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((50, 2)), np.where(np.arange(50) < 10, 0, -1)
+    with pytest.raises(DataError, match="rows must stay the same"):
+        NetworkGaussianMixture(2, random_state=0).fit(changing((X, y), (X[:25], y[:25])))
+    with pytest.raises(DataError, match="label 7 it had not before"):
+        NetworkGaussianMixture(2, random_state=0).fit(changing((X, y), (X, np.where(y == 0, 7, y))))
+
+
+def test_what_is_no_source_is_refused(data):
+    with pytest.raises(DataError, match="a function that opens"):
+        Chunks([data.X])
+    with pytest.raises(DataError, match="use fit, then predict"):
+        NetworkGaussianMixture(2).fit_predict({"a": data.X})
+
+
+def test_chunks_of_which_only_some_have_labels(data):
+    theta = Theta(*(part[None] for part in data.truth))
+    labels = np.where(np.arange(len(data.X)) < 300, data.labels, -1)
+    whole = moments(Rows.of_sites([data.X], [labels], None, 3), theta)
+    parts = [(data.X[300:], None), (data.X[:300], labels[:300])]
+    found = moments(Rows.of_sites([Chunks(lambda: parts)], n_components=3), theta)
+    assert normwise(found.sums, whole.sums) <= 1e-12
+
+
+def test_the_sample_for_a_start_is_fair():
+    """Rows that come in turns, and sites of very different sizes."""
+    n = 100_000
+    alternating = np.where(np.arange(n) % 2, 4.0, -4.0)[:, None] + np.random.default_rng(0).standard_normal((n, 1))
+    small = np.random.default_rng(1).normal(4.0, 1, (4000, 1))
+    fit = NetworkGaussianMixture(2, max_rounds=1, random_state=0).fit({"a": alternating, "b": small})
+    np.testing.assert_allclose(sorted(fit.means_[:, 0]), [-4, 4], atol=0.1)
+    np.testing.assert_allclose(fit.weights_[fit.means_[:, 0].argsort()], [50 / 104, 54 / 104], atol=0.01)
+
+
 def test_bad_parquet_is_refused(tmp_path):
     with pytest.raises(DataError, match="cannot be read as Parquet"):
         parquet_chunks(tmp_path / "none.parquet", ["a"])
@@ -199,3 +243,7 @@ def test_bad_parquet_is_refused(tmp_path):
         parquet_chunks(tmp_path / "good.parquet", ["a", "b"])
     with pytest.raises(DataError, match="'word' is not a column of numbers"):
         NetworkGaussianMixture(1).fit({"s": parquet_chunks(tmp_path / "good.parquet", ["a", "word"])})
+    with pytest.raises(DataError, match="at least one column"):
+        parquet_chunks(tmp_path / "good.parquet", [])
+    with pytest.raises(DataError, match="does `where` fit"):
+        list(parquet_chunks(tmp_path / "good.parquet", ["a"], where={"word": 3}))

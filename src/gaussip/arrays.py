@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from gaussip.errors import DeviceError
+from gaussip.errors import DeviceError, SlowKernelWarning
 
 Array: TypeAlias = Any
 """An array of any library that follows the array-API standard."""
@@ -40,8 +40,23 @@ def compiled(array: Array) -> Any:
 
 
 @cache
+def numba_works() -> bool:
+    """Whether compiled code can be used on the CPU; says once why not."""
+    try:
+        import_module("gaussip.kernels.small")
+    except ImportError as error:
+        warnings.warn(
+            f"Numba cannot be used ({error}), so NumPy computes, several times slower; install numba",
+            SlowKernelWarning,
+            stacklevel=2,
+        )
+        return False
+    return True
+
+
+@cache
 def _on_cpu() -> Any:
-    return import_module("gaussip.kernels.small") if find_spec("numba") else None
+    return import_module("gaussip.kernels.small") if numba_works() else None
 
 
 @cache

@@ -31,6 +31,8 @@ class Chunks:
     """
 
     def __init__(self, read: Callable[[], Iterable[Any]]) -> None:
+        if not callable(read):
+            raise DataError(f"Chunks needs a function that opens the rows anew, not a {type(read).__name__}")
         self._read = read
 
     def __iter__(self) -> Iterator[Chunk]:
@@ -43,7 +45,7 @@ class Chunks:
                 raise DataError(f"a chunk must hold numbers: {error}") from error
             if values.ndim != 2:
                 raise DataError(f"a chunk must be a table of rows and columns; this one has shape {values.shape}")
-            labels = None if labels is None else np.asarray(labels)
+            labels = None if labels is None else _column(labels)
             for name, column in (("labels", labels), ("weights", weights)):
                 if column is not None and column.shape != (len(values),):
                     raise DataError(f"a chunk of {len(values)} rows has {name} of shape {column.shape}")
@@ -59,10 +61,17 @@ class Chunks:
         return Chunks(read)
 
 
+def _column(labels: Any) -> NDArray:
+    """Labels as they are given: words and numbers in one list are not merged."""
+    return np.asarray(labels, dtype=object if isinstance(labels, (list, tuple)) else None)
+
+
 def of_array(
     values: NDArray, labels: NDArray | None = None, weights: NDArray | None = None, rows: NDArray | None = None
 ) -> Chunks:
     """Chunks of an array that stays on disk (`numpy.load(..., mmap_mode="r")`): all rows, or those numbered."""
+    if values.ndim != 2 or not values.shape[1]:
+        raise DataError(f"rows must be a table of rows and columns; this array has shape {values.shape}")
     count = len(values) if rows is None else len(rows)
     size = max(1, CHUNK_BYTES // (8 * values.shape[1]))
 

@@ -105,6 +105,7 @@ def simulation_study(
         runs: list[Run] = []
         while (done := sum(len(run.collapsed) for run in runs)) < replicates:
             some = slice(done, done + together)
+            rows = None  # what the last replicates took is free for the next
             try:
                 rows = _stacked(drawn[some], setting, method.semi, device)
                 with warnings.catch_warnings():

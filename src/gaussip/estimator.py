@@ -19,7 +19,7 @@ from gaussip import __version__, algorithms, model_file, start
 from gaussip.arrays import NDArray, precision_factor, to_numpy
 from gaussip.data.generate import sample
 from gaussip.density import responsibilities
-from gaussip.errors import CollapseError, ModelFileError, SettingError, StartError
+from gaussip.errors import CollapseError, DataError, ModelFileError, SettingError, StartError
 from gaussip.fitting import Given, Problem, prepare, starts
 from gaussip.history import History, Progress
 from gaussip.parameters import Theta, n_parameters, reorder
@@ -199,6 +199,8 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         if on_disk(X):
             problem = prepare_on_disk(X, y, sites, sample_weight, **settings)
             self.n_features_in_ = problem.values[0].shape[1]
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
             return problem
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
         return prepare(X, y, sites, sample_weight, columns=getattr(self, "feature_names_in_", None), **settings)
@@ -266,6 +268,8 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
 
     def fit_predict(self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> NDArray:
         """Fit, then predict the same rows."""
+        if on_disk(X) and not isinstance(X, np.memmap):
+            raise DataError("fit_predict needs the rows in one array; use fit, then predict for the rows wanted")
         return self.fit(X, y, sites=sites, sample_weight=sample_weight).predict(X)
 
     def score_samples(self, X: Any) -> NDArray:

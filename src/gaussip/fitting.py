@@ -103,7 +103,7 @@ def starts(problem: Problem, n_components: int, init_params: str, seeds: Sequenc
     if all(part is not None for part in given):
         found = [Theta(*given)]
     elif init_params == "labels":
-        found = [start.from_labels(problem.rows, start.spread_of(problem.values))]
+        found = [start.from_labels(problem.rows, start.spread_of(problem.values, problem.weights))]
     else:
         found = [start.kmeans(problem.values, n_components, seed, problem.weights) for seed in seeds]
         if given.means is not None and given.means.shape == found[0].means.shape:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gaussip.arrays import Array, namespace
+from gaussip.errors import DataError
 from gaussip.kernels import Kernel, kernel_for
 from gaussip.parameters import Psi, Theta, n_features, unvech
 from gaussip.rows import Rows
@@ -55,6 +56,7 @@ def moments(rows: Rows, theta: Theta, reg_covar: float = 0.0, kernel: Kernel | N
     """
     xp = namespace(theta.means)
     K, p = theta.means.shape[-2:]
+    _check(rows, theta)
     flat = Theta(
         *(xp.reshape(part, (-1, *size)) for part, size in zip(theta, ((K,), (K, p), (K, p, p)), strict=True))
     )
@@ -68,6 +70,17 @@ def moments(rows: Rows, theta: Theta, reg_covar: float = 0.0, kernel: Kernel | N
     return Moments(rows.mass, xp.reshape(sums, (*rows.shape, K, -1)), xp.reshape(log_likelihood, rows.shape))
 
 
+def _check(rows: Rows, theta: Theta) -> None:
+    """Refuse a theta that is not of these rows: compiled code would read beyond its arrays."""
+    K, p = theta.means.shape[-2:]
+    found = (theta.weights.shape, theta.means.shape, theta.covariances.shape)
+    wanted = ((*rows.shape, K), (*rows.shape, K, p), (*rows.shape, K, p, p))
+    if found != wanted or p != rows.centres.shape[-1]:
+        raise DataError(f"theta has shapes {found}; rows of {rows.centres.shape[-1]} features need {wanted}")
+    if rows.labelled is not None and rows.labelled.shape[-2] != K:
+        raise DataError(f"theta has {K} components; the rows' labels were taken for {rows.labelled.shape[-2]}")
+
+
 def _by_chunks(
     rows: Rows, kernel: Kernel, theta: Theta, centres: Array, labelled: Array | None, reg_covar: float
 ) -> tuple[Array, Array]:
@@ -78,11 +91,17 @@ def _by_chunks(
         at, centre = Theta(*(part[m : m + 1, ...] for part in theta)), centres[m : m + 1, :]
         known = None if labelled is None else labelled[m : m + 1, ...]
         total = kernel.moments(kernel.lay_out([centre[:0, :]], None, centre), at, centre, known, reg_covar)
+        n_rows = 0
         for chunk in site.chunks():
+            n_rows += chunk[0].shape[0]
             values, weights = (None if part is None else xp.asarray(part, device=centre.device) for part in chunk)
             laid = kernel.lay_out([values], None if weights is None else [weights], centre)
             part = kernel.moments(laid, at, centre, None, reg_covar)
             total = (total[0] + part[0], total[1] + part[1])
+        if n_rows != site.n_rows:
+            raise DataError(
+                f"a source gave {n_rows} unlabelled rows where it gave {site.n_rows} before; rows must stay the same"
+            )
         found.append(total)
     return xp.concat([sums for sums, _ in found], axis=0), xp.concat([one for _, one in found], axis=0)
 

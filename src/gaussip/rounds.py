@@ -45,6 +45,7 @@ class Look(NamedTuple):
 
     carry: Carry  #: after the last of them
     rounds: list[tuple[int, Seen, int]]  #: number, what was seen (NumPy), bytes sent so far
+    before: Carry  #: from which the last round is run again to see why a component collapsed in it
 
 
 class Rounds:
@@ -78,7 +79,7 @@ class Rounds:
             return carry._replace(state=_keep(carry.converged | carry.collapsed, carry.state, after)), None
         reached = self.algorithm.estimate(after)
         sound = xp.all(healthy(reached) & xp.isfinite(found.log_likelihood), axis=-1)
-        collapsed = carry.collapsed | ~sound
+        collapsed = carry.collapsed | (~sound & ~carry.converged)
         done = carry.converged | collapsed
         theta = _keep(done, carry.theta, reached)
         psi, change, disagreement = measure(theta, self._unit, carry.psi)
@@ -91,11 +92,12 @@ class Rounds:
     def one_by_one(self, carry: Carry, max_rounds: int) -> Iterator[Look]:
         """Every round, looked at as it ends."""
         for number in range(1, max_rounds + 1):
-            carry, seen = self(carry)
+            before = carry
+            carry, seen = self(before)
             if seen is None:
-                yield Look(carry, [])
+                yield Look(carry, [], before)
             else:
-                yield Look(carry, [(number, Seen(*map(to_numpy, seen)), self.exchange.bytes_sent)])
+                yield Look(carry, [(number, Seen(*map(to_numpy, seen)), self.exchange.bytes_sent)], before)
 
 
 def _keep(done: Array, before: Any, after: Any) -> Any:

@@ -29,6 +29,7 @@ class SiteRows(NamedTuple):
 
     values: Array | Chunks  # (n, p)
     weights: Array | None  # (n,)
+    n_rows: int
 
     def chunks(self) -> Iterator[tuple[Array, Array | None]]:
         """The unlabelled rows and their weights, piece by piece."""
@@ -70,7 +71,13 @@ class Rows:
             xp = namespace(self.centres)
             centres = xp.reshape(self.centres, (-1, self.centres.shape[-1]))
             weights = [site.weights for site in self.sites]
-            given = None if any(v is None for v in weights) else weights
+            given = None
+            if any(v is not None for v in weights):
+                dtype, device = self.centres.dtype, self.centres.device
+                given = [
+                    xp.ones((site.n_rows,), dtype=dtype, device=device) if site.weights is None else site.weights
+                    for site in self.sites
+                ]
             self._laid[kernel.name] = kernel.lay_out([site.values for site in self.sites], given, centres)
         return self._laid[kernel.name]
 
@@ -124,6 +131,10 @@ class Rows:
             sites=tuple(site for part in parts for site in part.sites),
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled or copied: not the kernels' own arrays, which are laid out anew."""
+        return {**self.__dict__, "_laid": {}}
+
     def one(self, index: int) -> Rows:
         """The rows of one site alone, without leading axes: what that site's own process holds."""
         xp = namespace(self.mass)
@@ -141,36 +152,42 @@ class Rows:
 def _of_array(x: Array, y: NDArray | None, v: Array | None, n_components: int | None) -> Rows:
     """One site's rows in memory."""
     xp = namespace(x)
-    centre = xp.mean(x, axis=0)
+    if not xp.isdtype(x.dtype, "real floating"):
+        x = xp.astype(x, xp.float64)
+    v = None if v is None else xp.astype(v, x.dtype)
     count = xp.asarray(float(x.shape[0]), dtype=x.dtype, device=x.device)
-    mass, labelled = (count if v is None else xp.sum(v)), None
+    mass, centre, labelled = (count if v is None else xp.sum(v)), xp.mean(x, axis=0), None
+    if v is not None:  # rows that count nothing may lie anywhere
+        centre = xp.where(mass > 0, xp.sum(v[:, None] * x, axis=0) / mass, centre)
     if y is not None:
         labelled = _labelled_sums(x, y, v, centre, n_components)
         free = indices(np.flatnonzero(y < 0), x)
         x = xp.take(x, free, axis=0)
         v = None if v is None else xp.take(v, free, axis=0)
-    return Rows((), centre, mass, labelled, (SiteRows(x, v),))
+    return Rows((), centre, mass, labelled, (SiteRows(x, v, x.shape[0]),))
 
 
 def _of_chunks(chunks: Chunks, n_components: int | None, device: str) -> Rows:
     """One site's rows that stay where they are: a pass for the mean row, and one for the labelled."""
-    count, mass = 0, 0.0
+    count, mass, with_labels = 0, 0.0, False
     total: NDArray | float = 0.0
-    for values, _, weights in chunks:
+    for values, labels, weights in chunks:
         count += len(values)
-        total = total + values.sum(axis=0)
         mass += len(values) if weights is None else weights.sum()
+        total = total + (values.sum(axis=0) if weights is None else weights @ values)
+        with_labels = with_labels or labels is not None
     if not count:
         raise DataError("the source gave its rows only once: give a function that opens it anew for every pass")
-    centre = total / count
-    labelled = None
-    for values, labels, weights in chunks:
-        if labels is None:
-            break
-        part = _labelled_sums(values, labels, weights, centre, n_components)
-        labelled = part if labelled is None else labelled + part
+    centre = np.asarray(total / mass)
+    labelled: Array = None
+    free = count
+    for values, labels, weights in chunks if with_labels else ():
+        if labels is not None:
+            part = _labelled_sums(values, labels, weights, centre, n_components)
+            labelled = part if labelled is None else labelled + part
+            free -= int((labels >= 0).sum())
     known = None if labelled is None else to_device(labelled, device)
-    return Rows((), to_device(centre, device), to_device(mass, device), known, (SiteRows(chunks, None),))
+    return Rows((), to_device(centre, device), to_device(mass, device), known, (SiteRows(chunks, None, free),))
 
 
 def _labelled_sums(x: Array, y: NDArray, v: Array | None, centre: Array, n_components: int | None) -> Array:

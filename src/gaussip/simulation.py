@@ -11,11 +11,11 @@ import numpy as np
 
 from gaussip.algorithms import Algorithm, Site, one_round
 from gaussip.arrays import Array, NDArray, namespace, to_device, to_numpy
+from gaussip.batches import in_batches
 from gaussip.collapse import collapse_error, healthy
 from gaussip.errors import CollapseError, PooledTargetWarning
 from gaussip.exchange import Stacked
 from gaussip.history import History, Progress
-from gaussip.kernels.graph import in_batches
 from gaussip.moments import moments
 from gaussip.networks import degree_shares, degrees, stationary_weights
 from gaussip.parameters import Theta, to_psi, to_theta
@@ -101,7 +101,7 @@ def simulate(
     tol : stop when the change is at most this (in every replicate); 0 stops early only when nothing moves
     sites : names of the sites, for errors; 0..M-1 by default
     record_collapse : go on (other replicates) or end quietly where a component collapses, instead of raising
-    watch : called after each round
+    watch : called after each round; on a GPU after every fifty, for each of them, with the theta of the last
     """
     names = range(rows.shape[-1]) if sites is None else sites
     warn_if_not_pooled(algorithm, W, weighting, names)
@@ -124,7 +124,7 @@ def simulate(
                 fresh = seen.collapsed & (collapsed == 0)
                 if fresh.any():
                     collapsed = np.where(fresh, number, collapsed)
-                    error = _explain(rounds, carry, number, names, fresh)
+                    error = _explain(rounds, look.before, number, names, fresh)
                     if not record_collapse:
                         raise error
                     collapse = collapse or error
@@ -141,8 +141,10 @@ def simulate(
 
 
 def _explain(rounds: Rounds, carry: Carry, number: int, names: Sequence[Any], fresh: NDArray) -> CollapseError:
-    """The error for replicates that collapsed: they stand where they stood before, so the round is run again."""
+    """The error for replicates that collapsed: the round is run again from where they stood before it."""
+    sent = rounds.exchange.bytes_sent
     after, at, found = one_round(rounds.algorithm, carry.state, rounds.exchange, rounds.measured)
+    rounds.exchange.bytes_sent = sent  # nothing is sent a second time
     assert at is not None
     assert found is not None
     for theta, sound in ((at, found.log_likelihood), (rounds.algorithm.estimate(after), None)):

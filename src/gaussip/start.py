@@ -34,9 +34,9 @@ class Classes(NamedTuple):
     scatters: NDArray  #: (K, p, p), sums of squares and products about the class's mean
 
 
-def spread_of(values: Sequence[NDArray]) -> NDArray:
-    """The overall standard deviation of each feature, from every site's count, mean and variance."""
-    counts = np.array([len(x) for x in values], dtype=float)
+def spread_of(values: Sequence[NDArray], weights: Sequence[NDArray] | None = None) -> NDArray:
+    """The overall standard deviation of each feature, from every site's count (or mass), mean and variance."""
+    counts = np.array([len(x) for x in values] if weights is None else [v.sum() for v in weights], dtype=float)
     means = np.stack([x.mean(axis=0) for x in values])
     centre = counts @ means / counts.sum()
     variances = np.stack([x.var(axis=0) for x in values]) + (means - centre) ** 2
@@ -126,7 +126,7 @@ def kmeans(
 
     With one site nothing is shared, and ``min_count`` does not apply.
     """
-    spread = spread_of(values)
+    spread = spread_of(values, weights)
     least = min_count if len(values) > 1 else 1
     shared = [
         site_centres(x, n_components, spread, seed, None if weights is None else weights[m], least)

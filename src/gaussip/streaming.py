@@ -1,6 +1,6 @@
 """A fit's problem where rows stay on disk: the checks of `gaussip.fitting.prepare`, a chunk at a time.
 
-One pass checks every cell, finds the classes and draws a thin sample, from which starting values are taken; two more
+One pass checks every cell, finds the classes and draws a sample, from which starting values are taken; two more
 find each site's mean row and the sums of its labelled rows. Then every round is a pass.
 """
 
@@ -21,7 +21,7 @@ from gaussip.networks import mixing_weights
 from gaussip.rows import Rows
 from gaussip.validation import check_cells, check_row_weights, check_sites_filled, encode_labels, is_unlabelled, some
 
-SAMPLE_ROWS = 20_000  # of each site, at most twice as many, for starting values
+SAMPLE_ROWS = 20_000  # of each site, for starting values
 
 
 def on_disk(X: Any) -> bool:
@@ -38,7 +38,7 @@ class _Site(NamedTuple):
     """What the first pass finds at one site."""
 
     sample: NDArray  #: (s, p)
-    weights: NDArray | None  #: (s,)
+    weights: NDArray  #: (s,), each row's for all those it stands for
     labels: list[Any]  #: distinct, without the unlabelled
     mass: float
 
@@ -64,7 +64,7 @@ def prepare_on_disk(
     """
     sources, names = _by_site(X, y, sites, sample_weight)
     W = mixing_weights(network, names.tolist(), mixing, seed)
-    seen = [_first_pass(source, name) for source, name in zip(sources, names.tolist(), strict=True)]
+    seen = [_first_pass(source, name, seed) for source, name in zip(sources, names.tolist(), strict=True)]
     widths = sorted({site.sample.shape[1] for site in seen})
     if len(widths) > 1:
         raise DataError(f"sites have different numbers of columns ({some(widths)}); all need the same features")
@@ -74,13 +74,14 @@ def prepare_on_disk(
     known = {} if codes is None else dict(zip(distinct, codes.tolist(), strict=True))
 
     def encode(labels: NDArray) -> NDArray:
-        return np.array([-1 if is_unlabelled(v) else known[v] for v in labels.tolist()], dtype=int)
+        try:
+            return np.array([-1 if is_unlabelled(v) else known[v] for v in labels.tolist()], dtype=int)
+        except KeyError as error:
+            raise DataError(f"a source has the label {error} it had not before; rows must stay the same") from None
 
     labelled = [source.map_labels(encode) for source in sources]
     rows = Rows.of_sites(labelled, n_components=n_components, device=device)
-    weights = [site.weights for site in seen]
-    sampled = None if any(v is None for v in weights) else [v for v in weights if v is not None]
-    return Problem(rows, [site.sample for site in seen], sampled, names, classes, W)
+    return Problem(rows, [site.sample for site in seen], [site.weights for site in seen], names, classes, W)
 
 
 def _by_site(X: Any, y: Any, sites: Any, sample_weight: Any) -> tuple[list[Chunks], NDArray]:
@@ -91,6 +92,8 @@ def _by_site(X: Any, y: Any, sites: Any, sample_weight: Any) -> tuple[list[Chunk
         if len(codes) != len(X):
             raise DataError(f"sites has {len(codes)} entries for {len(X)} rows")
         labels = None if y is None else np.asarray(y, dtype=object if isinstance(y, (list, tuple)) else None)
+        if labels is not None and labels.shape == (len(X), 1):
+            labels = labels[:, 0]
         if labels is not None and labels.shape != (len(X),):
             raise DataError(f"y has shape {labels.shape}; {len(X)} rows need ({len(X)},)")
         v = check_row_weights(sample_weight, len(X))
@@ -108,30 +111,44 @@ def _by_site(X: Any, y: Any, sites: Any, sample_weight: Any) -> tuple[list[Chunk
     return [source if isinstance(source, Chunks) else of_array(np.asanyarray(source)) for source in ordered], names
 
 
-def _first_pass(source: Chunks, name: Any) -> _Site:
-    """Check one site's rows; every so many-th is kept."""
-    rows: list[NDArray] = []
-    weights: list[NDArray] = []
+def _first_pass(source: Chunks, name: Any, seed: int) -> _Site:
+    """Check one site's rows, and draw some of them."""
+    rng = np.random.default_rng(seed)
+    kept: _Drawn | None = None
     labels: dict[Any, None] = {}
-    step, seen, mass = 1, 0, 0.0
+    seen, mass = 0, 0.0
     for chunk in source:
-        p = chunk.values.shape[1]
-        if rows and rows[0].shape[1] != p:
-            raise DataError(f"site {name!r}: a chunk has {p} columns, those before it {rows[0].shape[1]}")
+        n, p = chunk.values.shape
+        if kept is not None and kept.rows.shape[1] != p:
+            raise DataError(f"site {name!r}: a chunk has {p} columns, those before it {kept.rows.shape[1]}")
         try:
             check_cells(chunk.values, [f"column {j}" for j in range(p)])
-            check_row_weights(chunk.weights, len(chunk.values))
+            check_row_weights(chunk.weights, n)
         except DataError as error:
-            raise DataError(f"site {name!r}, in the {len(chunk.values)} rows from row {seen + 1}: {error}") from None
-        v = np.ones(len(chunk.values)) if chunk.weights is None else chunk.weights
+            raise DataError(f"site {name!r}, in the {n} rows from row {seen + 1}: {error}") from None
+        v = np.ones(n) if chunk.weights is None else chunk.weights
         if chunk.labels is not None:
             labels |= dict.fromkeys(label for label in chunk.labels.tolist() if not is_unlabelled(label))
-        first = -seen % step
-        rows.append(chunk.values[first::step].copy())
-        weights.append(v[first::step].copy())
-        seen, mass = seen + len(v), mass + float(v.sum())
-        while sum(map(len, rows)) > 2 * SAMPLE_ROWS:
-            rows, weights, step = [np.concatenate(rows)[::2]], [np.concatenate(weights)[::2]], 2 * step
-    if not seen:
+        kept = _Drawn(rng.random(n), chunk.values, v).after(kept)
+        seen, mass = seen + n, mass + float(v.sum())
+    if not seen or kept is None:
         raise DataError(f"site {name!r} has no rows")
-    return _Site(np.concatenate(rows), np.concatenate(weights), list(labels), mass)
+    return _Site(kept.rows, kept.weights * (seen / len(kept.rows)), list(labels), mass)
+
+
+class _Drawn(NamedTuple):
+    """Rows drawn at random so far, in their order: those with the smallest of random numbers."""
+
+    numbers: NDArray  # (s,)
+    rows: NDArray  # (s, p)
+    weights: NDArray  # (s,)
+
+    def after(self, before: _Drawn | None) -> _Drawn:
+        """These rows after others, as many as are wanted."""
+        parts = (
+            [np.concatenate(both) for both in zip(before, self, strict=True)] if before is not None else list(self)
+        )
+        if len(parts[0]) > SAMPLE_ROWS:
+            chosen = np.sort(np.argpartition(parts[0], SAMPLE_ROWS)[:SAMPLE_ROWS])
+            parts = [part[chosen] for part in parts]
+        return _Drawn(*(part.copy() for part in parts))

@@ -19,6 +19,10 @@ class Torch:
         """A tensor with another type."""
         return x.to(dtype)
 
+    def isdtype(self, dtype: Any, kind: str) -> bool:
+        """Whether a type is of a kind; gaussip asks for "real floating" alone."""
+        return kind == "real floating" and dtype.is_floating_point
+
     def cumulative_sum(self, x: Array, *, axis: int) -> Array:
         """Sums of the first entries along an axis."""
         return torch.cumsum(x, axis)

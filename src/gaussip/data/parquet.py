@@ -36,6 +36,8 @@ def parquet_chunks(
         table = pa.dataset.dataset(os.fspath(path), format="parquet")
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(f"{os.fspath(path)} cannot be read as Parquet: {error}") from error
+    if not features:
+        raise DataError("name at least one column in features")
     extra = [name for name in (label, weight) if name is not None]
     missing = [name for name in (*features, *extra, *(where or {})) if name not in table.schema.names]
     if missing:
@@ -48,10 +50,7 @@ def parquet_chunks(
 
     def read() -> Iterator[Chunk]:
         columns = list(dict.fromkeys([*features, *extra]))
-        batches = table.to_batches(
-            columns=columns, filter=chosen, batch_size=size, batch_readahead=1, fragment_readahead=1
-        )
-        for batch in batches:
+        for batch in _batches(table, path, columns=columns, filter=chosen, batch_size=size):
             if batch.num_rows:
                 values = np.stack([_floats(batch, name) for name in features], axis=1)
                 labels = None if label is None else batch.column(label).to_numpy(zero_copy_only=False)
@@ -60,9 +59,17 @@ def parquet_chunks(
     return Chunks(read)
 
 
+def _batches(table: Any, path: str | os.PathLike[str], **wanted: Any) -> Iterator[pa.RecordBatch]:
+    """The rows a few at a time, with Arrow's errors as ours."""
+    try:
+        yield from table.to_batches(**wanted, batch_readahead=1, fragment_readahead=1)
+    except pa.ArrowException as error:
+        raise DataError(f"{os.fspath(path)} cannot be read; does `where` fit its columns? {error}") from error
+
+
 def _floats(batch: pa.RecordBatch, name: str) -> NDArray:
     """A column as floats, NaN where empty."""
     try:
         return np.asarray(batch.column(name).cast(pa.float64()).to_numpy(zero_copy_only=False))
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:
         raise DataError(f"column {name!r} is not a column of numbers: {error}") from error

@@ -7,16 +7,13 @@ runs on any array library.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.arrays import Array, namespace
-from gaussip.errors import SlowKernelWarning
+from gaussip.arrays import Array, namespace, numba_works
 from gaussip.kernels import reference, wide
 from gaussip.parameters import Theta
 
@@ -43,7 +40,7 @@ def kernel_for(means: Array) -> Kernel:
     n_components, n_features = means.shape[-2:]
     few = n_components <= MOST_COMPONENTS
     if namespace(means) is np:
-        if means.dtype == np.float64 and _numba():
+        if means.dtype == np.float64 and numba_works():
             return _fused() if few and n_features <= FUSED_FEATURES else _tiled()
         return WIDE if n_features > FUSED_FEATURES else REFERENCE
     if getattr(means, "is_cuda", False):
@@ -51,18 +48,6 @@ def kernel_for(means: Array) -> Kernel:
 
         return _cuda() if is_worth_it(n_features, n_components) else WIDE
     return REFERENCE
-
-
-@cache
-def _numba() -> bool:
-    if find_spec("numba") is not None:
-        return True
-    warnings.warn(
-        "Numba is not installed, so NumPy computes, several times slower; install numba",
-        SlowKernelWarning,
-        stacklevel=4,
-    )
-    return False
 
 
 @cache

@@ -32,7 +32,8 @@ def log_constant(theta: Theta, factor: Array) -> Array:
     """log(alpha_k phi_k) at the mean, (..., K); ``factor`` is T with T'T the precision."""
     xp = namespace(factor)
     log_determinant = xp.sum(xp.log(xp.linalg.diagonal(factor)), axis=-1)
-    return xp.log(theta.weights) - 0.5 * factor.shape[-1] * math.log(2 * math.pi) + log_determinant
+    alpha = xp.where(theta.weights > 0, theta.weights, xp.nan)
+    return xp.log(alpha) - 0.5 * factor.shape[-1] * math.log(2 * math.pi) + log_determinant
 
 
 def about_means(sums: Array, centres: Array, means: Array) -> Array:

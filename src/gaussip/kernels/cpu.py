@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from gaussip.arrays import Array, NDArray
 from gaussip.kernels import threads
+from gaussip.kernels.compiling import compiled
 from gaussip.kernels.fused import scratch_size, sum_rows
 from gaussip.kernels.threads import another, done, take
 from gaussip.kernels.vectors import LANES
@@ -88,7 +88,7 @@ def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: A
     return Laid(z, v, np.array(tasks, dtype=np.int64).reshape(-1, 4), (0,) * p, {})
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _into_vectors(x: NDArray, centre: NDArray, z: NDArray, at: int) -> None:
     n, p = x.shape
     for i in range(n):
@@ -123,12 +123,15 @@ def moments(
             laid.tasks, space.sums, space.log_likelihoods, space.coefficients, labelled, centres, space.means,
             float(reg_covar), found, log_likelihood,
         )  # fmt: skip
+    except BaseException:  # interrupted: a helper may still be at work on these arrays, so nobody else shall be
+        laid.workspaces.pop(K, None)
+        raise
     finally:
         space.team.lock.release()
     return found, log_likelihood
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def _sums(
     counters: NDArray,
     looks: int,
@@ -182,7 +185,7 @@ def _sums(
         done(counters)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def _coefficients(
     weights: NDArray,
     means: NDArray,
@@ -196,7 +199,7 @@ def _coefficients(
     K, p = means.shape
     for k in range(K):
         c = coefficients[k]
-        if not inverse_cholesky(covariances[k], root, factor):
+        if not weights[k] > 0.0 or not inverse_cholesky(covariances[k], root, factor):
             c[:] = np.nan
             continue
         c[0] = np.log(weights[k]) - 0.5 * p * math.log(2 * math.pi)
@@ -218,7 +221,7 @@ def _coefficients(
             c[0] -= 0.5 * c[1 + i] * (means[k, i] - centre[i])
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})  # dot products by vectors
+@compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})  # dot products by vectors
 def inverse_cholesky(matrix: NDArray, root: NDArray, factor: NDArray) -> bool:
     """Upper triangular U with UU' the inverse of a positive definite matrix; False where it is not one.
 
@@ -246,7 +249,7 @@ def inverse_cholesky(matrix: NDArray, root: NDArray, factor: NDArray) -> bool:
     return True
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _finish(
     tasks: NDArray,
     sums: NDArray,

@@ -1,7 +1,7 @@
 """The hot function on a CUDA device: three launches for all sites at once, none of them waiting for the host.
 
 `lay_out` puts the rows of all sites where the kernels of ``cuda_source`` want them; `moments` then does what
-`gaussip.moments.moments` does, and `healthy` what a fit asks before each round. A shape's first call compiles
+`gaussip.moments.moments` does, and `healthy` what a fit asks after each round. A shape's first call compiles
 (seconds, once per machine) and must not happen inside the capture of a CUDA graph; later ones may.
 
 Leading axes ``...`` may be any; S is their product, the number of sites.
@@ -122,7 +122,7 @@ def moments(
 
 
 def _coefficients(weights: Array, means: Array, covariances: Array, centres: Array) -> Array:
-    """As `gaussip.moments.log_density_coefficients`, but in bits, reordered and padded; NaN where one is none."""
+    """As `gaussip.kernels.algebra.log_density_coefficients`, in bits, reordered and padded; NaN where one is none."""
     *lead, K, p = means.shape
     lane = 16 // means.element_size()
     out = means.new_empty(*lead, K, -(-_width(p) // lane) * lane)
@@ -189,7 +189,7 @@ def _registers(p: int, K: int, itemsize: int) -> int:
 
 
 def _task_rows(p: int) -> int:
-    """Rows of one task of a small site. Of p alone: a site's sums shall not depend on the sites beside it."""
+    """Rows of one task of a small site. Of p alone: the sites beside a site change its sums by rounding at most."""
     return 768 if p < 8 else 2048
 
 

@@ -11,10 +11,11 @@ from functools import reduce
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from gaussip.kernels.compiling import compiled
 from gaussip.kernels.vectors import INT, LANES, REGISTERS, VECTOR, Vectors
 
 
@@ -26,7 +27,7 @@ def integer(value: int) -> Any:
 BLOCK = 32  # vectors; the product of so many norms, each at most K, cannot overflow
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def scratch_size(n_components: int, n_features: int) -> int:
     """Float64 that a pass needs beside the rows and the sums."""
     width = (n_features + 1) * (n_features + 2) // 2

@@ -7,12 +7,12 @@ rows. Arrays are float64 and contiguous.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from gaussip.arrays import NDArray
+from gaussip.kernels.compiling import compiled
 from gaussip.parameters import n_features
 
-compiled = njit(cache=True, error_model="numpy")  # short: other threads may wait
+quick = compiled(error_model="numpy")  # short: other threads may wait
 
 
 def to_theta(psi: NDArray) -> tuple[NDArray, NDArray, NDArray]:
@@ -25,7 +25,7 @@ def to_theta(psi: NDArray) -> tuple[NDArray, NDArray, NDArray]:
     return weights, means, covariances
 
 
-@compiled
+@quick
 def _to_theta(psi: NDArray, weights: NDArray, means: NDArray, covariances: NDArray) -> None:
     S, K, p = means.shape
     for s in range(S):
@@ -52,7 +52,7 @@ def healthy(weights: NDArray, means: NDArray, covariances: NDArray, least: float
     return out
 
 
-@compiled
+@quick
 def _healthy(weights: NDArray, means: NDArray, covariances: NDArray, least: float, out: NDArray) -> None:
     S, K, p = means.shape
     root = np.empty((p, p))
@@ -91,7 +91,7 @@ def measure(
     return now, change, apart
 
 
-@compiled
+@quick
 def _measure(
     weights: NDArray,
     means: NDArray,
@@ -141,7 +141,7 @@ def average(values: NDArray, heard: NDArray, weight: NDArray) -> NDArray:
     return out
 
 
-@compiled
+@quick
 def _average(values: NDArray, heard: NDArray, weight: NDArray, out: NDArray) -> None:
     R, M, size = values.shape
     for r in range(R):

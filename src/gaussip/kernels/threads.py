@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from gaussip.arrays import NDArray
 from gaussip.errors import SettingError
+from gaussip.kernels.compiling import compiled
 
 VARIABLE = "GAUSSIP_THREADS"
 AWAKE = 10_000  # looks a helper takes for the next piece of work before it leaves: some hundred microseconds
@@ -70,7 +71,7 @@ def _swap(context: Any, counters: Any, place: Any, old: Any, new: Any) -> Any:
     return types.boolean(counters, types.int64, types.int64, types.int64), codegen
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def take(counters: NDArray, n_tasks: int) -> Any:
     """The piece of work and the next of its tasks that nobody has taken; task -1 where none is left."""
     while True:
@@ -82,13 +83,13 @@ def take(counters: NDArray, n_tasks: int) -> Any:
             return piece, task
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def done(counters: NDArray) -> Any:
     """Count one task as done."""
     return _add(counters, DONE, 1)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def another(counters: NDArray, piece: int, looks: int) -> Any:
     """Wait for the piece of work after ``piece``, so many looks at most; whether it came, and wants helpers."""
     for _ in range(looks):
@@ -97,7 +98,7 @@ def another(counters: NDArray, piece: int, looks: int) -> Any:
     return False
 
 
-@njit(cache=True)
+@compiled()
 def _open(counters: NDArray) -> None:
     """Begin the next piece of work; all tasks of the last are done."""
     _add(counters, DONE, -_look(counters, DONE))
@@ -105,7 +106,7 @@ def _open(counters: NDArray) -> None:
     _add(counters, NEXT, (((now >> PIECE) + 1) << PIECE) - now)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _all_done(counters: NDArray, n_tasks: int, looks: int) -> Any:
     for _ in range(looks):  # noqa: SIM110, a generator would not compile
         if _look(counters, DONE) >= n_tasks:
@@ -113,7 +114,7 @@ def _all_done(counters: NDArray, n_tasks: int, looks: int) -> Any:
     return False
 
 
-@njit(cache=True)
+@compiled()
 def _enter(counters: NDArray, amount: int) -> None:
     _add(counters, INSIDE, amount)
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from gaussip.arrays import Array, NDArray
 from gaussip.kernels import threads
 from gaussip.kernels.algebra import log_density_coefficients, moments_of_sums
+from gaussip.kernels.compiling import compiled
 from gaussip.kernels.cpu import aligned, inverse_cholesky
 from gaussip.kernels.threads import done, take
 from gaussip.kernels.tiles import BREADTH, HEIGHT, add_product, subtract_squares
@@ -24,7 +24,6 @@ from gaussip.kernels.vectors import LANES, UNDERFLOW
 from gaussip.parameters import Theta, width
 
 BLOCK = 96  # rows
-TASK = 16 * BLOCK
 HELPER_WORK = 2**21  # numbers times sums of a row that are worth a helper: some 30 microseconds
 ONE, TWO, THREE = (0,), (0, 0), (0, 0, 0)
 
@@ -51,7 +50,8 @@ def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: A
         u[here, 0] = 1.0
         np.subtract(x, centres[m], out=u[here, 1 : 1 + p])
         v[here] = 1.0 if weights is None else weights[m]
-        tasks += [(m, first, min(first + TASK, starts[m + 1])) for first in range(starts[m], starts[m + 1], TASK)]
+        task = BLOCK * max(16, -(-16 * p // BLOCK))  # rows: many enough that a task's sums take less than they
+        tasks += [(m, first, min(first + task, starts[m + 1])) for first in range(starts[m], starts[m + 1], task)]
     return Laid(u, v, np.array(tasks, dtype=np.int64).reshape(-1, 3), p)
 
 
@@ -83,7 +83,7 @@ def _padded(size: int) -> int:
     return -(-size // unit) * unit
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def _on_u(
     weights: NDArray, means: NDArray, covariances: NDArray, centres: NDArray, out: NDArray, constants: NDArray
 ) -> None:
@@ -92,7 +92,7 @@ def _on_u(
     root, factor = np.empty((p, p)), np.empty((p, p))
     for s in range(S):
         for k in range(K):
-            if not inverse_cholesky(covariances[s, k], root, factor):
+            if not weights[s, k] > 0.0 or not inverse_cholesky(covariances[s, k], root, factor):
                 constants[s, k] = np.nan
                 continue
             constant = np.log(weights[s, k]) - 0.5 * p * math.log(2 * math.pi)
@@ -106,7 +106,7 @@ def _on_u(
             constants[s, k] = constant
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def _sums(
     counters: NDArray,
     u: NDArray,
@@ -152,7 +152,7 @@ def _sums(
         done(counters)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _vectors(left: int) -> int:
     """The next tile's breadth, of tiles as even as may be."""
     vectors = left // LANES
@@ -160,7 +160,7 @@ def _vectors(left: int) -> int:
     return -(-vectors // tiles)
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _densities(
     u: NDArray, begin: int, count: int, factors: NDArray, at: int, constant: float, density: NDArray, place: int
 ) -> None:
@@ -182,7 +182,7 @@ def _densities(
         i += vectors * LANES
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def _responsibilities(share: NDArray, weights: NDArray, begin: int, count: int) -> float:
     """Turn log-densities (K, rows) into responsibilities times row weights; returns the log-likelihood."""
     K = len(share)
@@ -203,7 +203,7 @@ def _responsibilities(share: NDArray, weights: NDArray, begin: int, count: int) 
     return total
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _add_squares(scaled: NDArray, u: NDArray, begin: int, count: int, squares: NDArray, at: int) -> None:
     """Add the upper triangle of scaled' u."""
     breadth = u.shape[1]

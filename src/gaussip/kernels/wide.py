@@ -1,6 +1,6 @@
 """The hot function for many features as batched matrix products, in array-API terms: for GPUs above all.
 
-The rows of all sites are padded to one length with rows of weight zero, so that a product covers all sites at once.
+The rows of sites of like sizes are padded to one length with rows of weight zero, so that a product covers them all.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gaussip.arrays import Array, namespace, precision_factor
+import numpy as np
+
+from gaussip.arrays import Array, indices, namespace, precision_factor
 from gaussip.kernels.algebra import log_constant, log_density_coefficients, moments_of_sums
 from gaussip.parameters import Theta, vech
 
@@ -16,38 +18,61 @@ BLOCK_BYTES = 2**28  # of one product's result
 
 
 class Laid(NamedTuple):
-    """The rows of S sites."""
+    """Sites of like sizes, their rows padded to one length."""
 
+    sites: list[int]
     z: Array  #: (S, n, p), minus the site's centre, n the rows of the largest site
     weights: Array  #: (S, n), zero where there is no row
 
 
-def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: Array) -> Laid:
-    """The sites' rows padded to the length of the longest."""
+def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: Array) -> list[Laid]:
+    """Sites in groups of like sizes, so that padding at most doubles the rows; on the CPU each site by itself."""
     xp = namespace(centres)
-    most = max(x.shape[0] for x in values)
 
-    def padded(array: Array) -> Array:
+    def padded(array: Array, most: int) -> Array:
         shape = (most - array.shape[0], *array.shape[1:])
         return xp.concat([array, xp.zeros(shape, dtype=array.dtype, device=array.device)], axis=0)
 
-    ones = [xp.ones_like(x[:, 0]) for x in values]
-    z = xp.stack([padded(x - centres[m, :]) for m, x in enumerate(values)])
-    return Laid(z, xp.stack([padded(v) for v in (ones if weights is None else weights)]))
+    groups: dict[int, list[int]] = {}
+    for m, x in enumerate(values):
+        groups.setdefault(m if xp is np else x.shape[0].bit_length(), []).append(m)
+    laid = []
+    for sites in groups.values():
+        most = max(values[m].shape[0] for m in sites)
+        given = [xp.ones_like(values[m][:, 0]) if weights is None else weights[m] for m in sites]
+        z = xp.stack([padded(values[m] - centres[m, :], most) for m in sites])
+        laid.append(Laid(sites, z, xp.stack([padded(v, most) for v in given])))
+    return laid
 
 
 def moments(
-    laid: Laid, theta: Theta, centres: Array, labelled: Array | None, reg_covar: float
+    laid: list[Laid], theta: Theta, centres: Array, labelled: Array | None, reg_covar: float
 ) -> tuple[Array, Array]:
-    """Sums of r z z' about the centres, a block of every site's rows at a time."""
+    """Sums of r z z' about the centres, group by group."""
     xp = namespace(theta.means)
-    S, K, p = theta.means.shape
-    factor = precision_factor(theta.covariances)
-    constant, apart = log_constant(theta, factor), theta.means - centres[:, None, :]
-    S0, first = xp.zeros_like(theta.weights), xp.zeros_like(theta.means)
-    squares, log_likelihood = xp.zeros_like(theta.covariances), xp.zeros_like(theta.weights[:, 0])
-    for part in _blocks(laid.z.shape[1], S * p * K):
-        z, v = laid.z[:, None, part, :], laid.weights[:, part]  # (S, 1, b, p)
+    found = [_sums(group, theta, centres) for group in laid]
+    back = indices(np.argsort([m for group in laid for m in group.sites]), centres)
+    sums, log_likelihood = (
+        xp.take(xp.concat([one[part] for one in found], axis=0), back, axis=0) for part in (0, 1)
+    )  # fmt: skip
+    coefficients = log_density_coefficients(theta, centres) if labelled is not None else sums
+    moved, known = moments_of_sums(sums, theta, centres, coefficients, labelled, reg_covar)
+    return moved, log_likelihood + known
+
+
+def _sums(group: Laid, theta: Theta, centres: Array) -> tuple[Array, Array]:
+    """Sums of r (1, z, vech(zz')) and log-likelihoods, a block of every site's rows at a time."""
+    xp = namespace(theta.means)
+    mine = indices(np.array(group.sites), centres)
+    weights, means, covariances = (xp.take(part, mine, axis=0) for part in theta)
+    S, K, p = means.shape
+    factor = precision_factor(covariances)
+    constant = log_constant(Theta(weights, means, covariances), factor)
+    apart = means - xp.take(centres, mine, axis=0)[:, None, :]
+    S0, first = xp.zeros_like(weights), xp.zeros_like(means)
+    squares, log_likelihood = xp.zeros_like(covariances), xp.zeros_like(weights[:, 0])
+    for part in _blocks(group.z.shape[1], S * p * K):
+        z, v = group.z[:, None, part, :], group.weights[:, part]  # (S, 1, b, p)
         white = (z - apart[:, :, None, :]) @ xp.matrix_transpose(factor)  # (S, K, b, p)
         density = constant[..., None] - 0.5 * xp.sum(white * white, axis=-1)
         top = xp.max(density, axis=1, keepdims=True)
@@ -59,10 +84,7 @@ def moments(
         first = first + xp.sum(scaled, axis=-2)
         squares = squares + xp.matrix_transpose(scaled) @ z
         log_likelihood = log_likelihood + xp.sum(v * (top + xp.log(norm))[:, 0, :], axis=-1)
-    sums = xp.concat([S0[..., None], first, vech(squares)], axis=-1)
-    coefficients = log_density_coefficients(theta, centres) if labelled is not None else sums
-    found, known = moments_of_sums(sums, theta, centres, coefficients, labelled, reg_covar)
-    return found, log_likelihood + known
+    return xp.concat([S0[..., None], first, vech(squares)], axis=-1), log_likelihood
 
 
 def _blocks(n_rows: int, numbers_per_row: int) -> Iterator[slice]:

@@ -19,6 +19,13 @@ def in_batches(rounds: Rounds, carry: Carry, max_rounds: int, length: int = LENG
     """
     import torch
 
+    with torch.cuda.device(carry.psi.device):
+        yield from _in_batches(rounds, carry, max_rounds, length)
+
+
+def _in_batches(rounds: Rounds, carry: Carry, max_rounds: int, length: int) -> Iterator[Look]:
+    import torch
+
     before = numbers_of(carry.state)
     first = next(rounds.one_by_one(carry, 1))
     yield first
@@ -27,12 +34,12 @@ def in_batches(rounds: Rounds, carry: Carry, max_rounds: int, length: int = LENG
         return
     if not first.rounds or len(before) or len(numbers_of(carry.state)):
         for look in rounds.one_by_one(carry, max_rounds - 1):
-            yield Look(look.carry, [(number + 1, seen, sent) for number, seen, sent in look.rounds])
+            yield Look(look.carry, [(n + 1, seen, sent) for n, seen, sent in look.rounds], look.before)
         return
     sent, each = rounds.exchange.bytes_sent, rounds.exchange.bytes_sent
     held = _copied(carry)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         now, seen = held, []
         for _ in range(min(length, max_rounds - 1)):
             now, one = rounds(now)
@@ -45,13 +52,13 @@ def in_batches(rounds: Rounds, carry: Carry, max_rounds: int, length: int = LENG
         count = min(len(seen), max_rounds - done)
         if count < len(seen):  # the last few
             for look in rounds.one_by_one(_copied(held), count):
-                yield Look(look.carry, [(done + number, s, sent + number * each) for number, s, _ in look.rounds])
+                yield Look(look.carry, [(done + n, s, sent + n * each) for n, s, _ in look.rounds], look.before)
             return
         graph.replay()
         arrays = [to_numpy(array) for array in together]
         looked = [(done + n + 1, Seen(*(a[n] for a in arrays)), sent + (n + 1) * each) for n in range(count)]
         done, sent = done + count, sent + count * each
-        yield Look(held, looked)
+        yield Look(held, looked, held)  # who collapsed stands where it stood before
 
 
 def _copied(tree: Any) -> Any:

@@ -1,0 +1,31 @@
+"""How gaussip compiles with Numba: once on each machine, for as long as none of the kernels' sources changes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+
+STAMP = hashlib.sha256(
+    b"\0".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
+).hexdigest()
+
+
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Numba's decorator, with a cache on disk that is as fresh as all the kernels' sources.
+
+    Numba by itself looks at the file of the function alone, not at those with the instructions that go into it.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        try:
+            made = njit(cache=True, **options)(function)
+        except RuntimeError:  # there is no folder that compiled code can be kept in
+            return njit(**options)(function)
+        made._cache._cache_file._source_stamp = STAMP
+        return made
+
+    return decorate
