@@ -72,7 +72,7 @@ def against_others(cores: int) -> list[str]:
         other = pomegranate(given)
         if other is not None:
             contenders["pomegranate"] = Contender(other, cores)
-        t = {name: 1e3 * s for name, s in interleaved(contenders, 7 if work.flops < 3e8 else 5).items()}
+        t = {name: 1e3 * s for name, s in interleaved(contenders, 15 if work.flops < 3e8 else 5).items()}
         sk1, sk = ((t[f"{name} long"] - t[f"{name} short"]) / (LONG - SHORT) for name in ("sk1", "sk"))
         whole, roof = t["round"] / ROUNDS, 1e3 * one.seconds(work.bytes, work.flops)
         pom = f"{t['pomegranate']:.1f}" if other is not None else "-"

@@ -17,15 +17,22 @@ from gaussip.parameters import Theta, vech
 BLOCK_BYTES = 2**28  # of one product's result
 
 
-class Laid(NamedTuple):
+class Group(NamedTuple):
     """Sites of like sizes, their rows padded to one length."""
 
-    sites: list[int]
+    sites: Array  #: (S,), their numbers
     z: Array  #: (S, n, p), minus the site's centre, n the rows of the largest site
     weights: Array  #: (S, n), zero where there is no row
 
 
-def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: Array) -> list[Laid]:
+class Laid(NamedTuple):
+    """The rows of all sites."""
+
+    groups: list[Group]
+    back: Array  #: where each site stands in the groups put together
+
+
+def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: Array) -> Laid:
     """Sites in groups of like sizes, so that padding at most doubles the rows; on the CPU each site by itself."""
     xp = namespace(centres)
 
@@ -33,42 +40,41 @@ def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: A
         shape = (most - array.shape[0], *array.shape[1:])
         return xp.concat([array, xp.zeros(shape, dtype=array.dtype, device=array.device)], axis=0)
 
-    groups: dict[int, list[int]] = {}
+    alike: dict[int, list[int]] = {}
     for m, x in enumerate(values):
-        groups.setdefault(m if xp is np else x.shape[0].bit_length(), []).append(m)
-    laid = []
-    for sites in groups.values():
+        alike.setdefault(m if xp is np else x.shape[0].bit_length(), []).append(m)
+    groups = []
+    for sites in alike.values():
         most = max(values[m].shape[0] for m in sites)
         given = [xp.ones_like(values[m][:, 0]) if weights is None else weights[m] for m in sites]
         z = xp.stack([padded(values[m] - centres[m, :], most) for m in sites])
-        laid.append(Laid(sites, z, xp.stack([padded(v, most) for v in given])))
-    return laid
+        v = xp.stack([padded(v, most) for v in given])
+        groups.append(Group(indices(np.array(sites), centres), z, v))
+    return Laid(groups, indices(np.argsort([m for sites in alike.values() for m in sites]), centres))
 
 
 def moments(
-    laid: list[Laid], theta: Theta, centres: Array, labelled: Array | None, reg_covar: float
+    laid: Laid, theta: Theta, centres: Array, labelled: Array | None, reg_covar: float
 ) -> tuple[Array, Array]:
     """Sums of r z z' about the centres, group by group."""
     xp = namespace(theta.means)
-    found = [_sums(group, theta, centres) for group in laid]
-    back = indices(np.argsort([m for group in laid for m in group.sites]), centres)
+    found = [_sums(group, theta, centres) for group in laid.groups]
     sums, log_likelihood = (
-        xp.take(xp.concat([one[part] for one in found], axis=0), back, axis=0) for part in (0, 1)
+        xp.take(xp.concat([one[part] for one in found], axis=0), laid.back, axis=0) for part in (0, 1)
     )  # fmt: skip
     coefficients = log_density_coefficients(theta, centres) if labelled is not None else sums
     moved, known = moments_of_sums(sums, theta, centres, coefficients, labelled, reg_covar)
     return moved, log_likelihood + known
 
 
-def _sums(group: Laid, theta: Theta, centres: Array) -> tuple[Array, Array]:
+def _sums(group: Group, theta: Theta, centres: Array) -> tuple[Array, Array]:
     """Sums of r (1, z, vech(zz')) and log-likelihoods, a block of every site's rows at a time."""
     xp = namespace(theta.means)
-    mine = indices(np.array(group.sites), centres)
-    weights, means, covariances = (xp.take(part, mine, axis=0) for part in theta)
+    weights, means, covariances = (xp.take(part, group.sites, axis=0) for part in theta)
     S, K, p = means.shape
     factor = precision_factor(covariances)
     constant = log_constant(Theta(weights, means, covariances), factor)
-    apart = means - xp.take(centres, mine, axis=0)[:, None, :]
+    apart = means - xp.take(centres, group.sites, axis=0)[:, None, :]
     S0, first = xp.zeros_like(weights), xp.zeros_like(means)
     squares, log_likelihood = xp.zeros_like(covariances), xp.zeros_like(weights[:, 0])
     for part in _blocks(group.z.shape[1], S * p * K):
