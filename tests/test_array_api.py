@@ -1,5 +1,8 @@
 """The reference runs on any array library: array-api-strict allows nothing but the standard."""
 
+import subprocess
+import sys
+
 import array_api_strict as strict
 import numpy as np
 import pytest
@@ -34,3 +37,29 @@ def test_every_algorithm(name, dataset, rows, start):
     found = simulate(make(name, 0.05), on_strict, strict_rows(dataset), W, **settings)
     for part, exact in zip(found.theta, wanted.theta, strict=True):
         np.testing.assert_allclose(np.asarray(part), exact, rtol=1e-10, atol=1e-12)
+
+
+def test_the_core_needs_numpy_scipy_and_networkx_alone():
+    """Accelerator machines may have little else: a study runs there, and says once that it could be faster."""
+    program = """
+import sys
+from importlib.abc import MetaPathFinder
+HIDDEN = {"numba", "llvmlite", "sklearn", "pyarrow", "pandas", "polars", "typer", "rich", "matplotlib", "torch",
+          "array_api_compat", "threadpoolctl", "joblib", "hypothesis"}
+class Hide(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in HIDDEN:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Hide())
+import warnings
+import gaussip
+from gaussip.comparison import parse_method, simulation_study
+from gaussip.data.generate import Setting
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    methods = [parse_method(name, 0.1) for name in ("em", "semi-mnem", "dem")]
+    scores = simulation_study(Setting(n_rows=600, n_sites=4, labelled=0.2), methods, max_rounds=20, replicates=2)
+print(len(scores), [type(one.message).__name__ for one in said])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "3 ['SlowKernelWarning']\n", done.stderr
