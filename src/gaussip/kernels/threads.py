@@ -8,6 +8,7 @@ Python's lock, since waking up takes longer than many a piece.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -139,11 +140,11 @@ class _Helpers:
 
     def call(self, work: Callable[[], object], times: int) -> None:
         """Have up to so many helpers call ``work`` when they come to it."""
-        with self._lock:
+        with self._lock, contextlib.suppress(RuntimeError):  # where no thread can be started, there is no help
             while self._count < times:
                 threading.Thread(target=self._serve, daemon=True, name=f"gaussip-{self._count}").start()
                 self._count += 1
-        for _ in range(times):
+        for _ in range(min(times, self._count)):
             self.queue.put(work)
 
     def _serve(self) -> None:

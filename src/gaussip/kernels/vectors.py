@@ -30,6 +30,7 @@ def _machine() -> tuple[int, int]:
 
 
 LANES, REGISTERS = _machine()
+_FUSED = llvm.get_host_cpu_features().get("fma", not llvm.get_default_triple().startswith(("x86", "i")))
 VECTOR = ir.VectorType(DOUBLE, LANES)
 _BITS = ir.VectorType(INT, LANES)
 _SHORT = ir.IntType(32)
@@ -101,8 +102,8 @@ class Vectors:
         return self.builder.asm(kind, "", "=r,0", [pointer], True)
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
-        """a * b + c, rounded once."""
-        name = f"llvm.fma.v{LANES}f64"
+        """a * b + c, rounded once where the CPU can."""
+        name = f"llvm.{'fma' if _FUSED else 'fmuladd'}.v{LANES}f64"
         module = self.builder.module
         kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
         return self.builder.call(module.globals.get(name) or ir.Function(module, kind, name), (a, b, c))
