@@ -39,24 +39,22 @@ def compiled(array: Array) -> Any:
     return _on_gpu() if getattr(array, "is_cuda", False) else None
 
 
-@cache
 def numba_works() -> bool:
     """Whether compiled code can be used on the CPU; says once why not."""
+    return _on_cpu() is not None
+
+
+@cache
+def _on_cpu() -> Any:
     try:
-        import_module("gaussip.kernels.small")
+        return import_module("gaussip.kernels.small")
     except ImportError as error:
         warnings.warn(
             f"Numba cannot be used ({error}), so NumPy computes, several times slower; install numba",
             SlowKernelWarning,
             stacklevel=2,
         )
-        return False
-    return True
-
-
-@cache
-def _on_cpu() -> Any:
-    return import_module("gaussip.kernels.small") if numba_works() else None
+        return None
 
 
 @cache

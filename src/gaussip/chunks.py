@@ -9,6 +9,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError
+from gaussip.validation import as_column
 
 CHUNK_BYTES = 2**24  # of an array or a file that is cut here
 
@@ -45,7 +46,7 @@ class Chunks:
                 raise DataError(f"a chunk must hold numbers: {error}") from error
             if values.ndim != 2:
                 raise DataError(f"a chunk must be a table of rows and columns; this one has shape {values.shape}")
-            labels = None if labels is None else _column(labels)
+            labels = None if labels is None else as_column(labels)
             for name, column in (("labels", labels), ("weights", weights)):
                 if column is not None and column.shape != (len(values),):
                     raise DataError(f"a chunk of {len(values)} rows has {name} of shape {column.shape}")
@@ -59,11 +60,6 @@ class Chunks:
                 yield chunk if chunk.labels is None else chunk._replace(labels=encode(chunk.labels))
 
         return Chunks(read)
-
-
-def _column(labels: Any) -> NDArray:
-    """Labels as they are given: words and numbers in one list are not merged."""
-    return np.asarray(labels, dtype=object if isinstance(labels, (list, tuple)) else None)
 
 
 def of_array(

@@ -99,22 +99,24 @@ def simulation_study(
         drawn.append(draw(setting, sequence))
         begins.append(paper_start(drawn[-1].truth, noise, streams(sequence, 5)[-1]))  # the data take the first four
     W = mixing_weights(network, range(setting.n_sites), mixing, seed)
+    truth = pack(_per_replicate([data.truth for data in drawn]))
+
+    def run(method: Method, some: slice) -> Run:
+        follow = None if watch is None else lambda now: watch(method, now)
+        rows = _stacked(drawn[some], setting, method.semi, device)
+        begin = place(_per_replicate(begins[some]), device)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PooledTargetWarning)  # a study compares what networks do
+            found = method.run(begin, rows, W, max_rounds=max_rounds, tol=tol, weighting=weighting, watch=follow)
+        return found._replace(theta=Theta(*map(to_numpy, found.theta)))
+
     scores, together, told = [], replicates, False
     for method in methods:
         began = time.perf_counter()
         runs: list[Run] = []
-        while (done := sum(len(run.collapsed) for run in runs)) < replicates:
-            some = slice(done, done + together)
-            rows = None  # what the last replicates took is free for the next
+        while (done := sum(len(one.collapsed) for one in runs)) < replicates:
             try:
-                rows = _stacked(drawn[some], setting, method.semi, device)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", PooledTargetWarning)  # a study compares what networks do
-                    run = method.run(
-                        place(_per_replicate(begins[some]), device), rows, W,
-                        max_rounds=max_rounds, tol=tol, weighting=weighting,
-                        watch=None if watch is None else lambda now, m=method: watch(m, now),
-                    )  # fmt: skip
+                runs.append(run(method, slice(done, done + together)))
             except RuntimeError as error:
                 if not out_of_memory(error) or together == 1:
                     raise
@@ -127,9 +129,7 @@ def simulation_study(
                     FewerAtATimeWarning,
                     stacklevel=2,
                 )
-            runs.append(run._replace(theta=Theta(*map(to_numpy, run.theta))))
-        truth = pack(_per_replicate([data.truth for data in drawn]))
-        estimates = np.concatenate([pack(run.theta) for run in runs])
+        estimates = np.concatenate([pack(one.theta) for one in runs])
         mse = np.mean(np.sum((estimates - truth) ** 2, axis=(-2, -1)), axis=-1)
         scores.append(_score(method, mse, runs, time.perf_counter() - began))
     return scores

@@ -15,13 +15,13 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gaussip import __version__, algorithms, model_file, start
+from gaussip import algorithms, model_file, start
 from gaussip.arrays import NDArray, precision_factor, to_numpy
 from gaussip.data.generate import sample
 from gaussip.density import responsibilities
-from gaussip.errors import CollapseError, DataError, ModelFileError, SettingError, StartError
+from gaussip.errors import CollapseError, DataError, SettingError, StartError
 from gaussip.fitting import Given, Problem, prepare, starts
-from gaussip.history import History, Progress
+from gaussip.history import Progress
 from gaussip.parameters import Theta, n_parameters, reorder
 from gaussip.simulation import Run, consensus, place, simulate
 from gaussip.streaming import by_name, on_disk, prepare_on_disk
@@ -314,40 +314,15 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
             mixture.feature_names_in_ = self.feature_names_in_
         return mixture
 
-    _KEPT = ("weights_", "means_", "covariances_", "site_weights_", "site_means_", "site_covariances_",
-             "sites_", "classes_")  # fmt: skip
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model, its settings and its history to one file, without pickle.
 
         A ``random_state`` that is not a number is stored as None.
         """
         check_is_fitted(self)
-        arrays = {name: getattr(self, name) for name in self._KEPT}
-        arrays |= {f"history_{name}": values for name, values in self.history_.items()}
-        if hasattr(self, "feature_names_in_"):
-            arrays["feature_names_in_"] = self.feature_names_in_
-        description = {
-            "gaussip": __version__,
-            "settings": model_file.settings_to_json(self.get_params(deep=False), self.sites_.tolist()),
-            "n_rounds": self.n_rounds_,
-            "converged": self.converged_,
-        }
-        model_file.write(path, arrays, description)
+        model_file.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The model in a file written by `save`."""
-        arrays, description = model_file.read(path)
-        try:
-            model = cls(**model_file.settings_from_json(description["settings"]))
-            model.history_ = {name: arrays.pop(f"history_{name}") for name in History._fields}
-            model.n_rounds_, model.converged_ = description["n_rounds"], description["converged"]
-            for name in cls._KEPT:
-                setattr(model, name, arrays.pop(name))
-        except (KeyError, TypeError) as error:
-            raise ModelFileError(f"{path} is not a gaussip model: {error}") from error
-        if "feature_names_in_" in arrays:
-            model.feature_names_in_ = arrays["feature_names_in_"].astype(object)
-        model.n_features_in_ = model.means_.shape[1]
-        return model
+        return model_file.load(cls, path)

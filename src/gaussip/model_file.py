@@ -7,18 +7,56 @@ import os
 import zipfile
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import networkx as nx
 import numpy as np
 from scipy import sparse
 
+from gaussip import __version__
 from gaussip.arrays import NDArray
 from gaussip.errors import ModelFileError
 from gaussip.files import whole
+from gaussip.history import History
 from gaussip.networks.weights import in_order
 
 FORMAT = 1
+KEPT = ("weights_", "means_", "covariances_", "site_weights_", "site_means_", "site_covariances_",
+        "sites_", "classes_")  # fmt: skip
+Model = TypeVar("Model")
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator."""
+    arrays = {name: getattr(model, name) for name in KEPT}
+    arrays |= {f"history_{name}": values for name, values in model.history_.items()}
+    if hasattr(model, "feature_names_in_"):
+        arrays["feature_names_in_"] = model.feature_names_in_
+    description = {
+        "gaussip": __version__,
+        "settings": settings_to_json(model.get_params(deep=False), model.sites_.tolist()),
+        "n_rounds": model.n_rounds_,
+        "converged": model.converged_,
+    }
+    write(path, arrays, description)
+
+
+def load(kind: type[Model], path: str | os.PathLike[str]) -> Model:
+    """The estimator of that class in a file."""
+    arrays, description = read(path)
+    try:
+        model: Any = kind(**settings_from_json(description["settings"]))
+        model.history_ = {name: arrays.pop(f"history_{name}") for name in History._fields}
+        model.n_rounds_, model.converged_ = description["n_rounds"], description["converged"]
+        for name in KEPT:
+            setattr(model, name, arrays.pop(name))
+    except (KeyError, TypeError) as error:
+        raise ModelFileError(f"{path} is not a gaussip model: {error}") from error
+    if "feature_names_in_" in arrays:
+        model.feature_names_in_ = arrays["feature_names_in_"].astype(object)
+    model.n_features_in_ = model.means_.shape[1]
+    found: Model = model
+    return found
 
 
 def write(path: str | os.PathLike[str], arrays: dict[str, Any], description: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gaussip.algorithms import Algorithm, one_round
-from gaussip.arrays import Array, NDArray, namespace, to_numpy
+from gaussip.arrays import Array, namespace, to_numpy
 from gaussip.collapse import healthy
 from gaussip.exchange import Stacked
 from gaussip.history import measure, unit_of_start
@@ -110,17 +110,3 @@ def _keep(done: Array, before: Any, after: Any) -> Any:
         return after
     xp = namespace(after)
     return xp.where(xp.reshape(done, done.shape + (1,) * (after.ndim - done.ndim)), before, after)
-
-
-def arrays_of(tree: Any) -> list[Array]:
-    """The arrays of nested tuples, in order."""
-    if isinstance(tree, tuple):
-        return [array for part in tree for array in arrays_of(part)]
-    return [tree] if hasattr(tree, "shape") else []
-
-
-def numbers_of(tree: Any) -> NDArray:
-    """The plain numbers of nested tuples, in order."""
-    if isinstance(tree, tuple):
-        return np.concatenate([np.empty(0), *(numbers_of(part) for part in tree)])
-    return np.empty(0) if hasattr(tree, "shape") else np.array([float(tree)])

@@ -19,7 +19,15 @@ from gaussip.errors import DataError
 from gaussip.fitting import Problem
 from gaussip.networks import mixing_weights
 from gaussip.rows import Rows
-from gaussip.validation import check_cells, check_row_weights, check_sites_filled, encode_labels, is_unlabelled, some
+from gaussip.validation import (
+    check_cells,
+    check_row_weights,
+    check_sites_filled,
+    encode_labels,
+    is_unlabelled,
+    label_column,
+    some,
+)
 
 SAMPLE_ROWS = 20_000  # of each site, for starting values
 
@@ -45,15 +53,15 @@ class _Site(NamedTuple):
 
 def prepare_on_disk(
     X: Any,
-    y: Any = None,
-    sites: Any = None,
-    sample_weight: Any = None,
+    y: Any,
+    sites: Any,
+    sample_weight: Any,
     *,
     n_components: int,
-    network: Any = "circle",
-    mixing: str = "row",
-    seed: int = 0,
-    device: str = "cpu",
+    network: Any,
+    mixing: str,
+    seed: int,
+    device: str,
 ) -> Problem:
     """Check rows that stay on disk, and lay them out by site.
 
@@ -91,11 +99,7 @@ def _by_site(X: Any, y: Any, sites: Any, sample_weight: Any) -> tuple[list[Chunk
         codes, names = (np.zeros(len(X), dtype=int), np.array([0])) if sites is None else by_column(sites)
         if len(codes) != len(X):
             raise DataError(f"sites has {len(codes)} entries for {len(X)} rows")
-        labels = None if y is None else np.asarray(y, dtype=object if isinstance(y, (list, tuple)) else None)
-        if labels is not None and labels.shape == (len(X), 1):
-            labels = labels[:, 0]
-        if labels is not None and labels.shape != (len(X),):
-            raise DataError(f"y has shape {labels.shape}; {len(X)} rows need ({len(X)},)")
+        labels = None if y is None else label_column(y, len(X))
         v = check_row_weights(sample_weight, len(X))
         return [of_array(X, labels, v, np.flatnonzero(codes == m)) for m in range(len(names))], names
     for name, given in (("y", y), ("sites", sites), ("sample_weight", sample_weight)):

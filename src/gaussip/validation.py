@@ -76,6 +76,21 @@ def check_sites_filled(mass: NDArray, names: Sequence[Any]) -> None:
         raise DataError(f"site {some(empty)}: all rows have weight zero; leave it out, or give it rows that count")
 
 
+def as_column(values: Any) -> NDArray:
+    """Names as they are given: words and numbers in one list are not merged."""
+    return np.asarray(values, dtype=object if isinstance(values, (list, tuple)) else None)
+
+
+def label_column(y: Any, n_rows: int) -> NDArray:
+    """Labels, (n,), of whatever kind."""
+    values = as_column(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.shape != (n_rows,):
+        raise LabelError(f"y has shape {values.shape}; {n_rows} rows need ({n_rows},)")
+    return values
+
+
 def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[NDArray | None, NDArray]:
     """Labels as component numbers, -1 where unlabelled, and the sorted classes they stand for.
 
@@ -90,12 +105,7 @@ def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[NDArray | Non
     """
     if y is None:
         return None, np.empty(0, dtype=int)
-    values = np.asarray(y, dtype=object if isinstance(y, (list, tuple)) else None)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.shape != (n_rows,):
-        raise LabelError(f"y has shape {values.shape}; {n_rows} rows need ({n_rows},)")
-    cells = values.tolist()
+    cells = label_column(y, n_rows).tolist()
     known = np.array([not is_unlabelled(v) for v in cells])
     if not known.any():
         return None, np.empty(0, dtype=int)

@@ -12,7 +12,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, SettingError
-from gaussip.validation import is_missing, one_kind
+from gaussip.validation import as_column, is_missing, one_kind
 
 
 def sizes(n_rows: int, n_sites: int, ratio: float = 1.0) -> NDArray:
@@ -67,7 +67,7 @@ def dirichlet(classes: NDArray, counts: NDArray, concentration: float, rng: np.r
 
 def by_column(values: Any) -> tuple[NDArray, NDArray]:
     """Sites named by a column: the site of each row 0..M-1, and the names in sorted order."""
-    column = np.asarray(values, dtype=object if isinstance(values, (list, tuple)) else None)
+    column = as_column(values)
     if column.ndim != 1:
         raise DataError(f"sites must be one value per row, not an array of shape {column.shape}")
     cells = column.tolist()

@@ -68,4 +68,4 @@ def _tiled() -> Kernel:
 def _cuda() -> Kernel:
     from gaussip.kernels import cuda
 
-    return Kernel("cuda", cuda.lay_out, lambda laid, theta, *rest: cuda.moments(laid, *theta, *rest))
+    return Kernel("cuda", cuda.lay_out, cuda.moments)

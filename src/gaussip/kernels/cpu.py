@@ -17,12 +17,12 @@ from gaussip.arrays import Array, NDArray
 from gaussip.kernels import threads
 from gaussip.kernels.compiling import compiled
 from gaussip.kernels.fused import scratch_size, sum_rows
+from gaussip.kernels.small import inverse_cholesky
 from gaussip.kernels.threads import another, done, take
 from gaussip.kernels.vectors import LANES
 from gaussip.parameters import Theta, width
 
 TASK = 256  # vectors
-HELPER_WORK = 2**21  # numbers times sums of a row that are worth a helper: some 30 microseconds
 ALIGN = 64  # bytes: a vector that lies across two lines of the cache is read twice
 
 
@@ -116,8 +116,7 @@ def moments(
         def work(looks: int) -> int:
             return int(_sums(space.team.counters, looks, *arrays))
 
-        helpers = min(threads.n_threads(), n_tasks, len(laid.z) * width(p) * K // HELPER_WORK) - 1
-        space.team.share(work, n_tasks, helpers)
+        space.team.share(work, n_tasks, threads.helpers_for(n_tasks, len(laid.z) * width(p) * K))
         found, log_likelihood = np.empty((S, K, width(p))), np.empty(S)
         _finish(
             laid.tasks, space.sums, space.log_likelihoods, space.coefficients, labelled, centres, space.means,
@@ -195,7 +194,7 @@ def _coefficients(
     factor: NDArray,
     coefficients: NDArray,
 ) -> None:
-    """As `gaussip.kernels.algebra.log_density_coefficients` at one site; NaN where Sigma is not positive definite"""
+    """As `gaussip.kernels.algebra.log_density_coefficients` at one site; NaN where one is no component."""
     K, p = means.shape
     for k in range(K):
         c = coefficients[k]
@@ -219,34 +218,6 @@ def _coefficients(
                 n += 1
         for i in range(p):
             c[0] -= 0.5 * c[1 + i] * (means[k, i] - centre[i])
-
-
-@compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})  # dot products by vectors
-def inverse_cholesky(matrix: NDArray, root: NDArray, factor: NDArray) -> bool:
-    """Upper triangular U with UU' the inverse of a positive definite matrix; False where it is not one.
-
-    ``root`` takes the Cholesky factor L; U = T', T = L^(-1), so that all inner loops run along rows.
-    """
-    p = len(matrix)
-    for i in range(p):
-        for j in range(i + 1):
-            total = matrix[i, j]
-            for m in range(j):
-                total -= root[i, m] * root[j, m]
-            if i > j:
-                root[i, j] = total / root[j, j]
-            elif total > 0.0 and total < np.inf:
-                root[j, j] = np.sqrt(total)
-            else:
-                return False
-    for j in range(p):
-        factor[j, j] = 1.0 / root[j, j]
-        for i in range(j + 1, p):
-            total = 0.0
-            for m in range(j, i):
-                total -= root[i, m] * factor[j, m]
-            factor[j, i] = total / root[i, i]
-    return True
 
 
 @compiled(error_model="numpy")

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from gaussip.arrays import Array
 from gaussip.errors import DeviceError
 from gaussip.kernels import nvrtc
+from gaussip.parameters import Theta, width
 
 TILE_BYTES = 512  # of one feature: 16 for each lane of a warp
 MOST_TASKS = 1024  # of one site, as long as its tasks do not exceed MOST_ROWS
@@ -92,20 +93,14 @@ def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: A
 
 
 def moments(
-    laid: CudaRows,
-    weights: Array,
-    means: Array,
-    covariances: Array,
-    centres: Array,
-    labelled: Array | None,
-    reg_covar: float,
+    laid: CudaRows, theta: Theta, centres: Array, labelled: Array | None, reg_covar: float
 ) -> tuple[Array, Array]:
     """The moments of each site's rows at that site's theta, as `gaussip.moments.moments` defines them.
 
     Parameters
     ----------
     laid : the rows of S sites
-    weights, means, covariances : (..., K), (..., K, p) and (..., K, p, p)
+    theta : Theta (..., K, ...)
     centres : (..., p), those the rows were laid out with
     labelled : (..., K, f) sums of the labelled rows' features about the centres, or None
     reg_covar : added to the diagonal of every covariance, as S2 += reg_covar * S0 * I
@@ -115,7 +110,7 @@ def moments(
     sums : (..., K, f) with f = 1 + p + p(p+1)/2: S0, S1 and vech S2 of each component
     log_likelihood : (...)
     """
-    weights, means, covariances, centres = (a.contiguous() for a in (weights, means, covariances, centres))
+    weights, means, covariances, centres = (a.contiguous() for a in (*theta, centres))
     known = None if labelled is None else labelled.contiguous()
     coefficients = _coefficients(weights, means, covariances, centres)
     return _finish(laid, coefficients, _sums_over_tasks(laid, coefficients), known, centres, means, reg_covar)
@@ -125,8 +120,8 @@ def _coefficients(weights: Array, means: Array, covariances: Array, centres: Arr
     """As `gaussip.kernels.algebra.log_density_coefficients`, in bits, reordered and padded; NaN where one is none."""
     *lead, K, p = means.shape
     lane = 16 // means.element_size()
-    out = means.new_empty(*lead, K, -(-_width(p) // lane) * lane)
-    kernel, count = _small("coefficients", p, K, _real(means), means.device.index), weights.numel()
+    out = means.new_empty(*lead, K, -(-width(p) // lane) * lane)
+    kernel, count = _small("coefficients", p, K, real_of(means), means.device.index), weights.numel()
     nvrtc.launch(kernel, (-(-count // 64),), (64,), weights, means, covariances, centres, out, count)
     return out
 
@@ -134,9 +129,9 @@ def _coefficients(weights: Array, means: Array, covariances: Array, centres: Arr
 def _sums_over_tasks(laid: CudaRows, coefficients: Array) -> tuple[Array, Array]:
     """Each task's sums of responsibilities times features (T, K, f), and its log-likelihood (T,)."""
     K, p, tasks = coefficients.shape[-2], laid.z.shape[1], laid.tasks.shape[0]
-    partial, log_likelihood = coefficients.new_empty(tasks, K, _width(p)), coefficients.new_empty(tasks)
+    partial, log_likelihood = coefficients.new_empty(tasks, K, width(p)), coefficients.new_empty(tasks)
     if tasks:
-        kernel, plan = _hot(p, K, _real(coefficients), laid.weights is not None, coefficients.device.index)
+        kernel, plan = _hot(p, K, real_of(coefficients), laid.weights is not None, coefficients.device.index)
         arrays = (laid.z, laid.weights, laid.tasks, coefficients, partial, log_likelihood)
         nvrtc.launch(kernel, (tasks, plan.groups), (plan.threads,), *arrays)
     return partial, log_likelihood
@@ -152,11 +147,11 @@ def _finish(
     reg: float,
 ) -> tuple[Array, Array]:
     *lead, K, p = means.shape
-    sites, tasks, wide = len(laid.task_offsets) - 1, laid.tasks.shape[0], -(-_width(p) // 32) * 32
-    sums, log_likelihood = means.new_empty(*lead, K, _width(p)), means.new_empty(lead)
+    sites, tasks, wide = len(laid.task_offsets) - 1, laid.tasks.shape[0], -(-width(p) // 32) * 32
+    sums, log_likelihood = means.new_empty(*lead, K, width(p)), means.new_empty(lead)
     slices = max(1, min(1024 // wide, tasks // (4 * sites)))  # threads that share the tasks of one sum
     together = max(1, min(K, 128 // (wide * slices)))  # components of one block
-    kernel = _small("finish", p, K, _real(means), means.device.index)
+    kernel = _small("finish", p, K, real_of(means), means.device.index)
     arrays = (*partial, laid.task_offsets, C, labelled, centres, means, float(reg), sums, log_likelihood)
     nvrtc.launch(kernel, (sites, -(-K // together)), (wide, slices, together), *arrays)
     return sums, log_likelihood
@@ -172,7 +167,7 @@ def healthy(weights: Array, means: Array, covariances: Array, least: float) -> A
     *lead, K, p = means.shape
     out = torch.empty(lead, dtype=torch.bool, device=means.device)
     here = max(1, 128 // K)  # sites of one block
-    kernel = _small("healthy", p, K, _real(means), means.device.index)
+    kernel = _small("healthy", p, K, real_of(means), means.device.index)
     theta = [array.contiguous() for array in (weights, means, covariances)]
     nvrtc.launch(kernel, (-(-out.numel() // here),), (here * K,), *theta, float(least), out, out.numel())
     return out
@@ -185,7 +180,7 @@ def is_worth_it(n_features: int, n_components: int) -> bool:
 
 def _registers(p: int, K: int, itemsize: int) -> int:
     """Registers a thread of the fused kernel needs for its sums, and the densities and features of its rows."""
-    return (K * _width(p) + 16 // itemsize * (K + p)) * itemsize // 4
+    return (K * width(p) + 16 // itemsize * (K + p)) * itemsize // 4
 
 
 def _task_rows(p: int) -> int:
@@ -193,12 +188,8 @@ def _task_rows(p: int) -> int:
     return 768 if p < 8 else 2048
 
 
-def _width(p: int) -> int:
-    """Number of features of a row: 1 + p + p(p+1)/2."""
-    return (p + 1) * (p + 2) // 2
-
-
-def _real(array: Array) -> str:
+def real_of(array: Array) -> str:
+    """What CUDA C++ calls the type of an array's numbers."""
     return {4: "float", 8: "double"}[array.element_size()]
 
 
@@ -222,7 +213,7 @@ def _hot(p: int, K: int, real: str, weighted: bool, device: int) -> tuple[nvrtc.
 def _plan(p: int, K: int, real: str, weighted: bool, memory: int = 227 * 1024) -> _Kernel:
     """How `hot` is compiled for a shape, on a device whose blocks may take so many bytes of shared memory."""
     itemsize = {"float": 4, "double": 8}[real]
-    f, lane = _width(p), 16 // itemsize
+    f, lane = width(p), 16 // itemsize
     shape: dict[str, int | str] = {"P": p, "K": K, "REAL": real, "WEIGHTED": int(weighted)}
     if _registers(p, K, itemsize) <= THREAD_REGISTERS:
         blocks = min(32, 512 // (_registers(p, K, itemsize) + 44) * 4)  # four partitions of 16384 registers

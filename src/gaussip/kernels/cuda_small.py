@@ -6,7 +6,7 @@ import math
 
 from gaussip.arrays import Array
 from gaussip.kernels import nvrtc
-from gaussip.kernels.cuda import healthy, source
+from gaussip.kernels.cuda import healthy, real_of, source
 from gaussip.parameters import n_features
 
 THREADS = 256  # of a block
@@ -50,5 +50,4 @@ def measure(
 
 
 def _kernel(name: str, like: Array) -> nvrtc.Function:
-    real = {4: "float", 8: "double"}[like.element_size()]
-    return nvrtc.load(source("round"), name, (f"-DREAL={real}",), like.device.index)
+    return nvrtc.load(source("round"), name, (f"-DREAL={real_of(like)}",), like.device.index)

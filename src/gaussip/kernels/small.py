@@ -59,20 +59,47 @@ def _healthy(weights: NDArray, means: NDArray, covariances: NDArray, least: floa
     for s in range(S):
         out[s] = True
         for k in range(K):
-            sound = weights[s, k] > least and np.isfinite(weights[s, k])
+            sound = weights[s, k] > least and np.isfinite(weights[s, k]) and cholesky(covariances[s, k], root)
             for i in range(p):
                 sound = sound and np.isfinite(means[s, k, i])
-                for j in range(i + 1):
-                    total = covariances[s, k, i, j]
-                    for m in range(j):
-                        total -= root[i, m] * root[j, m]
-                    if i > j:
-                        root[i, j] = total / root[j, j]
-                    else:
-                        sound = sound and total > 0.0 and total < np.inf
-                        root[j, j] = np.sqrt(total)
             if not sound:
                 out[s] = False
+
+
+@compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})  # dot products by vectors
+def cholesky(matrix: NDArray, root: NDArray) -> bool:
+    """The lower triangular Cholesky factor; False where a matrix is not positive definite."""
+    for i in range(len(matrix)):
+        for j in range(i + 1):
+            total = matrix[i, j]
+            for m in range(j):
+                total -= root[i, m] * root[j, m]
+            if i > j:
+                root[i, j] = total / root[j, j]
+            elif total > 0.0 and total < np.inf:
+                root[j, j] = np.sqrt(total)
+            else:
+                return False
+    return True
+
+
+@compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def inverse_cholesky(matrix: NDArray, root: NDArray, factor: NDArray) -> bool:
+    """Upper triangular U with UU' the inverse of a positive definite matrix; False where it is not one.
+
+    ``root`` takes the Cholesky factor L; U = T', T = L^(-1), so that all inner loops run along rows.
+    """
+    if not cholesky(matrix, root):
+        return False
+    p = len(matrix)
+    for j in range(p):
+        factor[j, j] = 1.0 / root[j, j]
+        for i in range(j + 1, p):
+            total = 0.0
+            for m in range(j, i):
+                total -= root[i, m] * factor[j, m]
+            factor[j, i] = total / root[i, i]
+    return True
 
 
 def measure(

@@ -28,6 +28,7 @@ from gaussip.kernels.compiling import compiled
 
 VARIABLE = "GAUSSIP_THREADS"
 AWAKE = 10_000  # looks a helper takes for the next piece of work before it leaves: some hundred microseconds
+HELPER_WORK = 2**21  # some 30 microseconds of one thread
 VAIN, REST = 8, 200  # so often in vain, helpers are not called so many times
 NEXT, WELCOME, DONE, INSIDE = 0, 1, 8, 16  # places in a team's counters, on three lines of the cache
 PIECE = 32  # bits: the number of the piece of work stands above that of the next task
@@ -128,6 +129,11 @@ def n_threads() -> int:
     if not text.isdecimal() or int(text) < 1:
         raise SettingError(f"the environment variable {VARIABLE}={text!r} must be a whole number of at least 1")
     return int(text)
+
+
+def helpers_for(n_tasks: int, work: int) -> int:
+    """How many helpers so much work is worth: numbers in the rows times sums of a row."""
+    return min(n_threads(), n_tasks, work // HELPER_WORK) - 1
 
 
 class _Helpers:

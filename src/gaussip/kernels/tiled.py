@@ -17,14 +17,14 @@ from gaussip.arrays import Array, NDArray
 from gaussip.kernels import threads
 from gaussip.kernels.algebra import log_density_coefficients, moments_of_sums
 from gaussip.kernels.compiling import compiled
-from gaussip.kernels.cpu import aligned, inverse_cholesky
+from gaussip.kernels.cpu import aligned
+from gaussip.kernels.small import inverse_cholesky
 from gaussip.kernels.threads import done, take
 from gaussip.kernels.tiles import BREADTH, HEIGHT, add_product, subtract_squares
 from gaussip.kernels.vectors import LANES, UNDERFLOW
 from gaussip.parameters import Theta, width
 
 BLOCK = 96  # rows
-HELPER_WORK = 2**21  # numbers times sums of a row that are worth a helper: some 30 microseconds
 ONE, TWO, THREE = (0,), (0, 0), (0, 0, 0)
 
 
@@ -34,7 +34,6 @@ class Laid(NamedTuple):
     u: NDArray  #: (rows, padded width), one after the other; rows of zeros fill up a site's last tile
     weights: NDArray  #: (rows,), zero where there is no row
     tasks: NDArray  #: (T, 3): site, first row, last row
-    n_features: int
 
 
 def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: Array) -> Laid:
@@ -44,15 +43,15 @@ def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: A
     starts = np.concatenate([[0], np.cumsum(lengths)])
     total, breadth = int(starts[-1]), _padded(1 + p)
     u, v = aligned(total * breadth).reshape(total, breadth), np.zeros(total)
+    task = BLOCK * max(16, -(-16 * p // BLOCK))  # rows: so many that a task's sums take less room than they
     tasks = []
     for m, x in enumerate(values):
         here = slice(starts[m], starts[m] + len(x))
         u[here, 0] = 1.0
         np.subtract(x, centres[m], out=u[here, 1 : 1 + p])
         v[here] = 1.0 if weights is None else weights[m]
-        task = BLOCK * max(16, -(-16 * p // BLOCK))  # rows: many enough that a task's sums take less than they
         tasks += [(m, first, min(first + task, starts[m + 1])) for first in range(starts[m], starts[m + 1], task)]
-    return Laid(u, v, np.array(tasks, dtype=np.int64).reshape(-1, 3), p)
+    return Laid(u, v, np.array(tasks, dtype=np.int64).reshape(-1, 3))
 
 
 def moments(
@@ -67,7 +66,7 @@ def moments(
     sums, log_likelihoods = np.empty((n_tasks, K, width(p))), np.empty(n_tasks)
     team = threads.Team()
     arrays = (laid.u, laid.weights, laid.tasks, factors, constants, sums, log_likelihoods, p)
-    helpers = min(threads.n_threads(), n_tasks, laid.u.size * p * K // HELPER_WORK) - 1
+    helpers = threads.helpers_for(n_tasks, laid.u.size * p * K)
     team.share(lambda looks: int(_sums(team.counters, *arrays)), n_tasks, helpers)
     total, log_likelihood = np.zeros((S, K, width(p))), np.zeros(S)
     np.add.at(total, laid.tasks[:, 0], sums)
