@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 
+import numba
 import numpy as np
 import pytest
 
@@ -38,6 +39,17 @@ def test_hard_rows(kernel, case, K, p):
     found = moments(rows, theta, 1e-3, COMPILED[kernel])
     assert normwise(found.sums, wanted.sums) <= 1e-12
     np.testing.assert_allclose(found.log_likelihood, wanted.log_likelihood, rtol=1e-11)
+
+
+@pytest.mark.parametrize(("module", "kernel"), [(cpu, "fused"), (tiled, "tiled")])
+def test_helpers_ask_for_no_memory(monkeypatch, module, kernel):
+    """Python's allocator is not safe without its lock (CPython issue 128679: tracemalloc)."""
+    again = numba.njit(nogil=True, error_model="numpy")(module._sums.py_func)
+    monkeypatch.setattr(module, "_sums", again)
+    rows, theta = hard("labelled and weighted", 3, 6)
+    moments(rows, theta, 0.0, COMPILED[kernel])
+    (code,) = again.inspect_llvm().values()
+    assert "NRT_MemInfo_alloc" not in code
 
 
 @pytest.mark.parametrize("p", [2, 3, 4, 5, 7, 8, 12, 20, 32])

@@ -6,12 +6,15 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from numba import njit
 
 STAMP = hashlib.sha256(
     b"\0".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
 ).hexdigest()
+
+PROCESS = uuid4().hex
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -25,7 +28,10 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
             made = njit(cache=True, **options)(function)
         except RuntimeError:  # there is no folder that compiled code can be kept in
             return njit(**options)(function)
-        made._cache._cache_file._source_stamp = STAMP
+        file = made._cache._cache_file
+        file._source_stamp = STAMP
+        # processes that compile at once must not find each other's code under one number
+        file._data_name_pattern = file._data_name_pattern.replace("{number", f"{PROCESS}-{{number")
         return made
 
     return decorate

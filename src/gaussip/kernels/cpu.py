@@ -114,7 +114,7 @@ def moments(
         arrays = (laid.z, laid.weights, laid.tasks, centres, *space[1:], laid.features, (0,) * K)
 
         def work(looks: int) -> int:
-            return int(_sums(space.team.counters, looks, *arrays))
+            return int(_sums(space.team.counters, looks, *arrays, *_rooms(K, p)))
 
         space.team.share(work, n_tasks, threads.helpers_for(n_tasks, len(laid.z) * width(p) * K))
         found, log_likelihood = np.empty((S, K, width(p))), np.empty(S)
@@ -128,6 +128,16 @@ def moments(
     finally:
         space.team.lock.release()
     return found, log_likelihood
+
+
+def _rooms(n_components: int, n_features: int) -> tuple[NDArray, ...]:
+    """What one thread works in: root, factor, coefficients of a site, scratch memory and a vector's row weights.
+
+    Made in Python: compiled code without Python's lock must not ask Python for memory.
+    """
+    K, p = n_components, n_features
+    square = (p, p)
+    return (np.empty(square), np.empty(square), np.empty((K, width(p))), aligned(scratch_size(K, p)), np.empty(LANES))
 
 
 @compiled(nogil=True, error_model="numpy")
@@ -146,16 +156,15 @@ def _sums(
     log_likelihoods: NDArray,
     features: tuple[int, ...],
     components: tuple[int, ...],
+    root: NDArray,
+    factor: NDArray,
+    mine: NDArray,
+    scratch: NDArray,
+    alone: NDArray,
 ) -> int:
     """Take tasks until none is left, and count them: sums of responsibilities times features, and log-likelihoods."""
-    p = len(features)
     size = coefficients.shape[1] * coefficients.shape[2]
-    root, factor = np.empty((p, p)), np.empty((p, p))
-    mine = np.empty(coefficients.shape[1:])
     last = -1
-    room = np.empty(scratch_size(len(components), len(features)) + ALIGN // 8)
-    scratch = room[(ALIGN - np.int64(room.ctypes.data) % ALIGN) // 8 :]
-    alone = np.zeros(LANES)
     taken = 0
     while True:
         piece, t = take(counters, len(tasks))
@@ -170,7 +179,9 @@ def _sums(
             _coefficients(weights[site], means[site], covariances[site], centres[site], root, factor, mine)
             last = site
         if t == 0 or tasks[t - 1, 0] != site:
-            coefficients[site] = mine
+            for k in range(len(mine)):  # an array assigned to another would be copied first, in case they overlap
+                for n in range(mine.shape[1]):
+                    coefficients[site, k, n] = mine[k, n]
         to = t * size
         sums[t] = 0.0
         log_likelihood = sum_rows(

@@ -67,7 +67,7 @@ def moments(
     team = threads.Team()
     arrays = (laid.u, laid.weights, laid.tasks, factors, constants, sums, log_likelihoods, p)
     helpers = threads.helpers_for(n_tasks, laid.u.size * p * K)
-    team.share(lambda looks: int(_sums(team.counters, *arrays)), n_tasks, helpers)
+    team.share(lambda looks: int(_sums(team.counters, *arrays, *_rooms(K, breadth))), n_tasks, helpers)
     total, log_likelihood = np.zeros((S, K, width(p))), np.zeros(S)
     np.add.at(total, laid.tasks[:, 0], sums)
     np.add.at(log_likelihood, laid.tasks[:, 0], log_likelihoods)
@@ -105,6 +105,12 @@ def _on_u(
             constants[s, k] = constant
 
 
+def _rooms(n_components: int, breadth: int) -> tuple[NDArray, NDArray, NDArray]:
+    """What one thread works in, made in Python as that of `gaussip.kernels.cpu`: shares, scaled rows, squares."""
+    K = n_components
+    return np.empty((K, BLOCK)), np.empty((BLOCK, breadth)), np.empty((K, breadth, breadth))
+
+
 @compiled(nogil=True, error_model="numpy")
 def _sums(
     counters: NDArray,
@@ -116,11 +122,12 @@ def _sums(
     sums: NDArray,
     log_likelihoods: NDArray,
     p: int,
+    share: NDArray,
+    scaled: NDArray,
+    squares: NDArray,
 ) -> int:
     """Take tasks until none is left, and count them: sums of responsibilities times features, and log-likelihoods."""
     K, breadth = constants.shape[1], u.shape[1]
-    share, scaled = np.empty((K, BLOCK)), np.empty((BLOCK, breadth))
-    squares = np.empty((K, breadth, breadth))
     taken = 0
     while True:
         _, t = take(counters, len(tasks))
