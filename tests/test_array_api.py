@@ -39,7 +39,7 @@ def test_every_algorithm(name, dataset, rows, start):
         np.testing.assert_allclose(np.asarray(part), exact, rtol=1e-10, atol=1e-12)
 
 
-def test_the_core_needs_numpy_scipy_and_networkx_alone():
+def test_the_core_needs_numpy_scipy_and_networkx_alone(tmp_path):
     """Accelerator machines may have little else: a study runs there, and says once that it could be faster."""
     program = """
 import sys
@@ -53,13 +53,20 @@ class Hide(MetaPathFinder):
 sys.meta_path.insert(0, Hide())
 import warnings
 import gaussip
-from gaussip.comparison import parse_method, simulation_study
+from gaussip.comparison import Trial, compare
+from gaussip.methods import parse_method
 from gaussip.data.generate import Setting
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     methods = [parse_method(name, 0.1) for name in ("em", "semi-mnem", "dem")]
-    scores = simulation_study(Setting(n_rows=600, n_sites=4, labelled=0.2), methods, max_rounds=20, replicates=2)
-print(len(scores), [type(one.message).__name__ for one in said])
+    scores = compare(Trial(Setting(n_rows=600, n_sites=4, labelled=0.2), replicates=2), methods, max_rounds=20)
+    from pathlib import Path
+    from gaussip.studies.design import load
+    from gaussip.studies.run import run
+    folder = run(load("figure3", 2, 2), Path(sys.argv[1]), where={"method": "dem", "delta": 4.0})
+print(len(scores), len(list(folder.path.glob("cells/*.npz"))), [type(one.message).__name__ for one in said])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert done.stdout == "3 ['SlowKernelWarning']\n", done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "study")], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "3 4 ['SlowKernelWarning']\n", done.stderr

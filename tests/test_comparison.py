@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from gaussip.comparison import Method, parse_method, simulation_study
+from gaussip.comparison import Trial, compare
 from gaussip.data.generate import Setting
 from gaussip.errors import SettingError
+from gaussip.methods import Method, parse_method
 
 
 def test_methods_are_written_as_people_write_them():
@@ -17,7 +18,7 @@ def test_methods_are_written_as_people_write_them():
 
 def test_a_collapse_is_a_result_and_the_others_go_on():
     methods = [parse_method(text, 0.05) for text in ("em", "nnem", "mnem")]
-    em, nnem, mnem = simulation_study(Setting(n_rows=3000, n_sites=6, delta=4), methods, replicates=2, max_rounds=400)
+    em, nnem, mnem = compare(Trial(Setting(n_rows=3000, n_sites=6, delta=4), replicates=2), methods, max_rounds=400)
     assert nnem.collapsed == 2
     assert "collapsed at site" in nnem.collapse
     assert np.isnan(nnem.log_mse)
@@ -27,7 +28,7 @@ def test_a_collapse_is_a_result_and_the_others_go_on():
 
 def test_a_replicate_s_numbers_do_not_depend_on_how_many_there_are():
     setting, methods = Setting(n_rows=600, n_sites=3, spread="homogeneous"), [parse_method("em", 0.1)]
-    one, three = (simulation_study(setting, methods, replicates=r, max_rounds=500, tol=1e-6)[0] for r in (1, 3))
+    one, three = (compare(Trial(setting, replicates=r), methods, max_rounds=500, tol=1e-6)[0] for r in (1, 3))
     assert one.rounds < three.rounds < 500  # the others took longer to converge
     assert one.mse[0] == three.mse[0]
 
@@ -36,7 +37,7 @@ def test_semi_mnem_reaches_the_pooled_error_and_nnem_does_not():
     """Delta=2, heterogeneous, circle D=1, eta=.01, r=.1, 10 replicates, 3000 rounds."""
     replicates = 10
     methods = [parse_method(text, 0.01) for text in ("semi-em", "semi-mnem", "nnem", "semi-nnem")]
-    em, mnem, *naive = simulation_study(Setting(labelled=0.1), methods, replicates=replicates, max_rounds=3000)
+    em, mnem, *naive = compare(Trial(Setting(labelled=0.1), replicates=replicates), methods, max_rounds=3000)
     assert abs(mnem.log_mse - em.log_mse) < 0.15
     for score in naive:
         assert score.collapsed == replicates or score.log_mse > em.log_mse + 1

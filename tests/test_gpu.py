@@ -6,10 +6,11 @@ import pytest
 from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import REGISTRY, make
 from gaussip.arrays import to_device, to_numpy
-from gaussip.comparison import parse_method, simulation_study
+from gaussip.comparison import Trial, compare
 from gaussip.data.generate import Setting, draw, paper_start
 from gaussip.errors import CollapseError, FewerAtATimeWarning
 from gaussip.kernels import REFERENCE, WIDE, kernel_for
+from gaussip.methods import parse_method
 from gaussip.moments import moments
 from gaussip.networks import mixing_weights
 from gaussip.parameters import Theta
@@ -149,27 +150,30 @@ def test_rounds_in_graphs_are_the_cpu_s(name, rounds):
 
 
 def test_a_study_that_does_not_fit_goes_on_with_fewer_replicates_and_the_same_numbers(monkeypatch):
-    from gaussip import comparison
+    methods = [parse_method("mnem", 0.05)]
+    trial = Trial(Setting(n_rows=600, n_sites=3, n_features=2), replicates=5, device="cuda")
+    whole = compare(trial, methods, max_rounds=60)
+    rows = trial.rows
 
-    setting, methods = Setting(n_rows=600, n_sites=3, n_features=2), [parse_method("mnem", 0.05)]
-    whole = simulation_study(setting, methods, replicates=5, max_rounds=60, device="cuda")
-    stack = comparison._stacked
-
-    def crowded(drawn, *rest):
-        if len(drawn) > 2:
+    def crowded(some, labels):
+        if some.stop - some.start > 2:
             torch.empty(2**60, dtype=torch.uint8, device="cuda")  # more than any card has: a real refusal
-        return stack(drawn, *rest)
+        return rows(some, labels)
 
-    monkeypatch.setattr(comparison, "_stacked", crowded)
+    monkeypatch.setattr(trial, "rows", crowded)
     with pytest.warns(FewerAtATimeWarning, match="2 at a time") as said:
-        parts = simulation_study(setting, methods, replicates=5, max_rounds=60, device="cuda")
+        parts = compare(trial, methods, max_rounds=60)
     assert len(said) == 1
     np.testing.assert_array_equal(parts[0].mse, whole[0].mse)
 
 
 def test_a_study_gives_the_cpu_s_numbers():
-    setting, methods = Setting(n_rows=900, n_sites=5, labelled=0.2), [parse_method("semi-mnem", 0.05)]
+    """Along marks within a graph's rounds, at its end, and beyond."""
+    setting, method = Setting(n_rows=900, n_sites=5, labelled=0.2), parse_method("semi-mnem", 0.05)
     cpu, gpu = (
-        simulation_study(setting, methods, replicates=4, max_rounds=200, device=device) for device in ("cpu", "cuda")
+        Trial(setting, replicates=4, device=device).run(method, max_rounds=200, tol=1e-8, marks=(1, 3, 51, 60, 170))
+        for device in ("cpu", "cuda")
     )
-    np.testing.assert_allclose(gpu[0].mse, cpu[0].mse, rtol=1e-8)
+    assert gpu.rounds.tolist() == [0, 1, 3, 51, 60, 170, 200]
+    np.testing.assert_allclose(gpu.mse, cpu.mse, rtol=1e-8)
+    assert gpu.bytes.tolist() == cpu.bytes.tolist()

@@ -10,12 +10,12 @@ import numpy as np
 
 from gaussip import start
 from gaussip.arrays import NDArray
-from gaussip.comparison import Method
 from gaussip.data import split
 from gaussip.density import responsibilities
 from gaussip.errors import FileError
 from gaussip.fitting import Problem, prepare
 from gaussip.history import Progress
+from gaussip.methods import Method
 from gaussip.parameters import Theta, align, reorder
 from gaussip.plots.convergence import draw_convergence
 from gaussip.plots.network import draw_network

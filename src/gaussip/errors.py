@@ -30,6 +30,10 @@ class StartError(GaussipError, ValueError):
     """Starting values that are impossible, or that the data cannot give."""
 
 
+class DesignError(GaussipError, ValueError):
+    """A study's design that cannot be run, or a folder that holds another study's results."""
+
+
 class FileError(GaussipError, ValueError):
     """A file that cannot be written: it exists, or its folder does not, or the disk refuses."""
 

@@ -89,6 +89,7 @@ def simulate(
     weighting: str = "rows",
     sites: Sequence[Any] | None = None,
     record_collapse: bool = False,
+    marks: Sequence[int] = (),
     watch: Callable[[Progress], None] | None = None,
 ) -> Run:
     """Run an algorithm over all sites in this process.
@@ -101,7 +102,9 @@ def simulate(
     tol : stop when the change is at most this (in every replicate); 0 stops early only when nothing moves
     sites : names of the sites, for errors; 0..M-1 by default
     record_collapse : go on (other replicates) or end quietly where a component collapses, instead of raising
-    watch : called after each round; on a GPU after every fifty, for each of them, with the theta of the last
+    marks : rounds whose theta ``watch`` is to see
+    watch : called after each round; on a GPU after every fifty and after marks, for each of them, with the theta of
+        the last
     """
     names = range(rows.shape[-1]) if sites is None else sites
     warn_if_not_pooled(algorithm, W, weighting, names)
@@ -110,7 +113,7 @@ def simulate(
     rounds = Rounds(algorithm, exchange, partial(moments, rows, reg_covar=reg_covar), rows.mass, tol)
     carry = rounds.begin(start, algorithm.init(start, site_facts(rows.mass, W, weighting)))
     on_gpu = getattr(start.means, "is_cuda", False) and rows.in_memory
-    driver = in_batches if on_gpu else Rounds.one_by_one
+    driver = partial(in_batches, marks=marks) if on_gpu else Rounds.one_by_one
     seen_rounds: list[tuple[Any, ...]] = []
     collapse: CollapseError | None = None
     collapsed = np.zeros(rows.shape[:-1], dtype=int)

@@ -7,7 +7,7 @@ import json as jsonlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, ParamSpec
 
@@ -55,8 +55,8 @@ def command(function: Callable[P, Answer]) -> Callable[P, None]:
                 else:
                     err.print(f"error: {message}", style="red", markup=False)
                 raise typer.Exit(2) from None
-            except KeyboardInterrupt:
-                err.print("interrupted; nothing was written")
+            except KeyboardInterrupt as stop:
+                err.print(str(stop) or "interrupted; nothing was written", markup=False)
                 raise typer.Exit(130) from None
         said = list(dict.fromkeys(_with_options(str(w.message)) for w in caught))
         if as_json:
@@ -109,11 +109,11 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
 
 
-def table(columns: list[str], rows: list[list[str]], title: str | None = None) -> Table:
-    """A table with its first column to the left and numbers to the right."""
+def table(columns: list[str], rows: list[list[str]], title: str | None = None, texts: Collection[str] = ()) -> Table:
+    """A table with its first column, and those of texts, to the left and numbers to the right."""
     drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for j, name in enumerate(columns):
-        drawn.add_column(Text(name), justify="left" if j == 0 else "right")
+        drawn.add_column(Text(name), justify="left" if j == 0 or name in texts else "right")
     for row in rows:
         drawn.add_row(*map(Text, row))  # as they are: names may look like markup
     return drawn

@@ -36,23 +36,26 @@ def run(
 
     Example: `gaussip simulate --labelled 0.1 --algorithms semi-em,semi-mnem,nnem --rounds 3000`
     """
-    from gaussip.algorithms import has_step
-    from gaussip.comparison import parse_method, simulation_study
+    from gaussip.comparison import Trial, compare
     from gaussip.data.generate import Setting
+    from gaussip.methods import parse_method
 
     setting = Setting(
         n_rows=rows, n_sites=sites, delta=delta, spread=spread, size_ratio=size_ratio, labelled=labelled
     )  # fmt: skip
     methods = [parse_method(text, eta) for text in algorithms.split(",")]
     with progress(rounds * len(methods)) as advance:
-        scores = simulation_study(
-            setting, methods, network=network, mixing=mixing, weighting=weighting, max_rounds=rounds,
-            noise=noise, replicates=replicates, seed=seed, device=device,
+        trial = Trial(
+            setting, network=network, mixing=mixing, weighting=weighting, noise=noise, replicates=replicates,
+            seed=seed, device=device,
+        )  # fmt: skip
+        scores = compare(
+            trial, methods, max_rounds=rounds,
             watch=lambda method, now: advance(method.name, methods.index(method) * rounds + now.round),
         )  # fmt: skip
     lines = []
     for score in scores:
-        steps = f"{score.method.eta:g}" if has_step(score.method.algorithm) else ""
+        steps = f"{score.method.eta:g}" if score.method.has_step else ""
         done = score.collapsed < replicates
         error = f"{score.standard_error:.3f}" if score.standard_error == score.standard_error else ""
         lines.append(

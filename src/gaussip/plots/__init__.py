@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,16 +35,28 @@ def paths_of(path: str | os.PathLike[str]) -> list[Path]:
     return [picture, picture.with_suffix(".csv")]
 
 
-def save(figure: Any, path: str | os.PathLike[str], table: Mapping[str, Sequence[Any]]) -> list[Path]:
-    """Write a figure and, beside it, the table it was drawn from; returns both paths."""
+def save(
+    figure: Any, path: str | os.PathLike[str], table: Mapping[str, Sequence[Any]], also: str | None = None
+) -> list[Path]:
+    """Write a figure and, beside it, the table it was drawn from; returns the paths.
+
+    ``also`` is the ending of a second picture.
+    """
     import matplotlib.pyplot as plt
 
     picture, numbers = paths_of(path)
-    with whole(picture) as partial:
-        figure.savefig(partial)
+    pictures = [picture, *([picture.with_suffix(also)] if also else [])]
+    for target in pictures:
+        with whole(target) as partial:
+            figure.savefig(partial, metadata={"Date": None} if target.suffix == ".svg" else None)
     plt.close(figure)
-    with whole(numbers) as partial, open(partial, "w", newline="", encoding="utf-8") as file:
+    write_csv(numbers, list(table), zip(*table.values(), strict=True))
+    return [*pictures, numbers]
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table whole."""
+    with whole(path) as partial, open(partial, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(table)
-        writer.writerows(zip(*table.values(), strict=True))
-    return [picture, numbers]
+        writer.writerow(columns)
+        writer.writerows(rows)

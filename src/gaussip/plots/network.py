@@ -23,6 +23,7 @@ def draw_network(
     title: str = "",
     shares: NDArray | None = None,
     classes: Sequence[str] = (),
+    also: str | None = None,
 ) -> list[Path]:
     """Draw who hears whom; an arrow runs from the sender to the hearer.
 
@@ -31,6 +32,7 @@ def draw_network(
     W : (M, M) weights
     shares : (M, C), what each site holds, drawn as a pie at its node
     classes : (C,) names for the legend
+    also : ending of a second picture
     """
     weights = sparse.csr_array(W).tocoo()
     pairs = [(int(q), int(m), float(w)) for m, q, w in zip(*weights.coords, weights.data, strict=True) if m != q]
@@ -61,7 +63,7 @@ def draw_network(
             "hearer": [sites[m] for _, m, _ in pairs],
             "weight": [w for _, _, w in pairs],
         }
-        return save(figure, path, table)
+        return save(figure, path, table, also)
 
 
 def _positions(graph: Any) -> dict[int, Any]:

@@ -1,0 +1,134 @@
+"""gaussip study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gaussip.cli.console import Answer, Json, command, progress, table
+
+app = typer.Typer(
+    help="Simulation studies: the paper's figures, and your own designs.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+Name = Annotated[
+    str, typer.Argument(help="A study of `gaussip study list`, or the path of your own design, a .toml file.")
+]
+
+
+@app.command("list")
+@command
+def list_(json: Json = False) -> Answer:
+    """The studies that come with gaussip.
+
+    Example: `gaussip study list`
+    """
+    from gaussip.studies.design import load, names
+
+    designs = [load(name) for name in names()]
+    rows = [[design.name, str(len(design.cells)), str(design.replicates), design.title] for design in designs]
+    studies = [
+        {"name": design.name, "title": design.title, "cells": len(design.cells), "replicates": design.replicates}
+        for design in designs
+    ]
+    return Answer([table(["study", "cells", "data sets", "title"], rows, texts=["title"])], studies=studies)
+
+
+@app.command()
+@command
+def show(name: Name, json: Json = False) -> Answer:
+    """A study's design: what it runs, and its TOML to begin your own from.
+
+    Example: `gaussip study show figure2 > mine.toml`
+    """
+    from gaussip.studies.design import load
+
+    design = load(name)
+    return Answer(
+        [design.text.rstrip()], name=design.name, title=design.title, about=design.about, toml=design.text,
+        **design.settings,
+    )  # fmt: skip
+
+
+@app.command()
+@command
+def run(
+    name: Name,
+    replicates: Annotated[
+        int | None, typer.Option(min=1, help="Data sets in each cell; the design's by default.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="No cell goes further than this.")] = None,
+    where: Annotated[str, typer.Option(help="Only the cells with these values: delta=2,spread=heterogeneous")] = "",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that share the cells.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="The folder of results; studies/NAME by default.")] = None,
+    json: Json = False,
+) -> Answer:
+    """Run a study, or go on with one that was interrupted, and make its report.
+
+    Example: `gaussip study run figure2 --replicates 5 --rounds 500 --jobs 2`
+    """
+    from gaussip.arrays import to_device
+    from gaussip.studies.design import load, parse_where
+    from gaussip.studies.report import report as make_report
+    from gaussip.studies.run import run as run_study
+
+    design, chosen = load(name, replicates, rounds), parse_where(where)
+    to_device(0.0, device)  # refuses a device that is not there before anything is written
+    folder = out or Path("studies") / design.name
+    try:
+        with progress(1000) as advance:
+            done = run_study(
+                design, folder, where=chosen, device=device, jobs=jobs,
+                watch=lambda text, part: advance(text, int(1000 * part)),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; {folder} keeps the cells that are done, the same command goes on"
+        ) from None
+    return _told(make_report(done))
+
+
+@app.command()
+@command
+def report(
+    folder: Annotated[Path, typer.Argument(help="A folder of results.")],
+    json: Json = False,
+) -> Answer:
+    """Make a study's tables, figures and page anew, of the cells that are done.
+
+    Example: `gaussip study report studies/figure2`
+    """
+    from gaussip.studies.folder import Folder
+    from gaussip.studies.report import report as make_report
+
+    return _told(make_report(Folder.for_report(folder)))
+
+
+def _told(made: object) -> Answer:
+    from gaussip.studies.page import shown
+    from gaussip.studies.published import Comparison
+    from gaussip.studies.report import Report
+
+    assert isinstance(made, Report)
+    parts: list[object] = []
+    if made.comparisons:
+        columns = ["cell", "round", "published", "measured", "s.e.", "verdict"]
+        rows = [
+            [shown(one[j]) for j in map(Comparison._fields.index, ("cell", "round", "published", "measured"))]
+            + [shown(one.standard_error), one.verdict]
+            for one in made.comparisons
+        ]
+        parts.append(table(columns, rows, "published and measured log MSE", ["verdict"]))
+    if made.verdicts:
+        parts.append(table(["verdict", "claim"], [[one.verdict, one.text] for one in made.verdicts], texts=["claim"]))
+    if made.missing:
+        parts.append(f"{made.missing} cells have not been run")
+    parts.append(f"report: {made.folder / 'report.html'} (and report.md)")
+    return Answer(
+        parts, folder=str(made.folder), files=[str(path) for path in made.files], missing=made.missing,
+        published=[one._asdict() for one in made.comparisons], claims=[one._asdict() for one in made.verdicts],
+    )  # fmt: skip

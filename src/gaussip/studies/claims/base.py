@@ -1,0 +1,79 @@
+"""The paper's claims as assertions over a study's results: each is kept or refuted by the numbers.
+
+A claim is a function of the results that yields what it looked at: a line of evidence, and whether it holds there. It
+is kept when it holds everywhere. A design names the claims it is to be held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from gaussip.studies.cells import Cell
+    from gaussip.studies.results import Results
+
+Evidence = Iterator[tuple[bool, str]]
+SORTED = "heterogeneous"
+
+
+class Claim(NamedTuple):
+    """A sentence and how it is held against results."""
+
+    text: str
+    look: Callable[[Results], Evidence]
+
+
+CLAIMS: dict[str, Claim] = {}
+
+
+def claim(name: str, text: str) -> Callable[[Callable[[Results], Evidence]], Callable[[Results], Evidence]]:
+    """Decorator: a claim by its name, with its text."""
+
+    def decorate(look: Callable[[Results], Evidence]) -> Callable[[Results], Evidence]:
+        CLAIMS[name] = Claim(text, look)
+        return look
+
+    return decorate
+
+
+class Verdict(NamedTuple):
+    """A claim after a look at the results."""
+
+    name: str
+    text: str
+    verdict: str  #: kept, refuted or not run
+    evidence: list[str]
+
+
+def verdicts(results: Results) -> list[Verdict]:
+    """The verdict on every claim of the design."""
+    from gaussip.studies.results import NotRunError
+
+    found = []
+    for name in results.design.claims:
+        text, look = CLAIMS[name]
+        try:
+            seen = list(look(results))
+        except NotRunError as error:
+            found.append(Verdict(name, text, "not run", [str(error)]))
+            continue
+        kept = "kept" if all(holds for holds, _ in seen) else "refuted"
+        evidence = [line if holds else f"{line} (fails)" for holds, line in seen]
+        found.append(Verdict(name, text, kept if seen else "not run", evidence or ["no such cell was run"]))
+    return found
+
+
+def behind(results: Results, cell: Cell, round: int = 0) -> float:
+    """How far a cell's log MSE lies above the whole sample's; infinite where every data set collapsed."""
+    apart = results.log_mse(cell, round).value - results.log_mse(cell.pooled).value
+    return apart if np.isfinite(apart) else np.inf
+
+
+def said(cell: Cell, results: Results) -> str:
+    """A cell in a line of evidence."""
+    values = {key: cell.values[key] for key in results.design.varying if key != "method" and cell.values[key] != ""}
+    shown = (f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}" for key, value in values.items())
+    return f"{cell.method.name} ({', '.join(shown)})"

@@ -1,0 +1,62 @@
+"""One cell of a study as arrays. Needs NumPy, SciPy, networkx and, on a GPU, PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gaussip.arrays import NDArray
+from gaussip.comparison import Trial
+from gaussip.history import Progress
+from gaussip.parameters import Theta, to_psi
+from gaussip.studies.cells import POOLED, Cell
+from gaussip.theory import contraction, heterogeneity
+
+TOLERANCE = 1e-8  # a run in which nothing moves by more than this, in the start's units, has arrived
+LOOKS = 60
+
+
+def marks(rounds: int) -> list[int]:
+    """The rounds that are looked at: spaced evenly on a logarithmic scale, with the round numbers among them."""
+    even = np.rint(np.geomspace(1, rounds, LOOKS)).astype(int).tolist()
+    plain = [digit * 10**power for power in range(len(str(rounds))) for digit in (1, 2, 3, 5)]
+    return sorted({*even, *(mark for mark in plain if mark <= rounds)})
+
+
+def compute(
+    cell: Cell,
+    *,
+    replicates: int,
+    seed: int,
+    device: str = "cpu",
+    pooled: NDArray | None = None,
+    with_contraction: bool = False,
+    watch: Callable[[Progress], None] | None = None,
+) -> dict[str, NDArray]:
+    """A cell's numbers.
+
+    Parameters
+    ----------
+    pooled : (R, K, f), the whole sample's psi, which distances are taken to
+
+    Returns
+    -------
+    ``rounds`` (L,), ``mse`` and ``distance`` (L, R), ``bytes`` (L,), ``collapsed`` (R,); for the whole sample also
+    ``psi`` (R, K, f), ``se_f`` (R,), SE(F), and, if wanted, ``contraction`` (R, 2), L_max and EM's rate
+    """
+    placed = {"network": cell.network, "mixing": cell.mixing, "weighting": cell.weighting} if cell.network else {}
+    trial = Trial(cell.setting, **placed, noise=cell.noise, replicates=replicates, seed=seed, device=device)
+    trace = trial.run(
+        cell.method, max_rounds=cell.rounds, tol=TOLERANCE, marks=marks(cell.rounds), pooled=pooled, watch=watch
+    )
+    found = {"rounds": trace.rounds, "mse": trace.mse, "distance": trace.distance, "bytes": trace.bytes,
+             "collapsed": trace.collapsed}  # fmt: skip
+    if cell.method.algorithm == POOLED:
+        estimates = [Theta(*(part[r, 0] for part in trace.theta)) for r in range(replicates)]
+        found["psi"] = np.stack([to_psi(theta) for theta in estimates])
+        rows = [trial.rows_of(r, cell.method.semi, "cpu") for r in range(replicates)]
+        found["se_f"] = np.array([heterogeneity(*pair) for pair in zip(rows, estimates, strict=True)])
+        if with_contraction:
+            found["contraction"] = np.array([contraction(*pair) for pair in zip(rows, estimates, strict=True)])
+    return found

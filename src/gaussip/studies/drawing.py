@@ -1,0 +1,98 @@
+"""A study's figures, drawn from its results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gaussip.networks import measures, mixing_weights
+from gaussip.plots.network import draw_network
+from gaussip.plots.panels import Line, draw_panels
+from gaussip.studies.cells import POOLED, Cell
+from gaussip.studies.design import Design, Figure
+from gaussip.studies.results import Results
+
+NAMES = {"log_mse": "log MSE", "mse_ratio": "MSE over the whole sample's", "distance": "distance",
+         "contraction": "contraction", "delta": "Delta", "labelled": "r", "rows": "N", "sites": "M",
+         "round": "round"}  # fmt: skip
+
+
+def draw_figure(results: Results, figure: Figure, folder: Path) -> list[Path]:
+    """Draw a figure of the design; nothing where none of its cells has been run."""
+    lines = list(_lines(results, figure))
+    if not any(not line.level for line in lines):
+        return []
+    return draw_panels(
+        lines, folder / f"{figure.name}.png", title=figure.title, xlabel=NAMES.get(figure.along, figure.along),
+        ylabel=NAMES[figure.measure], log_y=figure.measure == "distance",
+    )  # fmt: skip
+
+
+def _lines(results: Results, figure: Figure) -> Iterator[Line]:
+    named = {"method": list(figure.methods)} if figure.methods else {}
+    cells = results.all(**figure.where, **named)
+    if figure.along != "round":
+        yield from _along(results, figure, cells)
+        return
+    for cell in cells:
+        curve, collapsed = results.log_mse_curve(cell), results.collapsed(cell)
+        rounds = results.rounds(cell)
+        half = np.mean((collapsed == 0) | (collapsed > rounds[:, None]), axis=1) >= 0.5  # of the data sets are left
+        shown = (rounds > 0) & half & np.isfinite(curve)
+        x, y = rounds[shown].tolist(), curve[shown].tolist()
+        if x:
+            cross = None if half.all() else len(x) - 1
+            yield Line(*_panel(cell, figure), _label(cell, figure), x, y, cross=cross)
+    for cell in dict.fromkeys(cell.pooled for cell in cells):
+        if cell in results.all(method=POOLED):
+            value = results.log_mse(cell).value
+            for row, column in dict.fromkeys(_panel(other, figure) for other in cells if other.pooled == cell):
+                label = _label(cell, figure) if cell.values[figure.lines] != "" and figure.lines != "method" else "EM"
+                yield Line(row, column, label, [1, max(c.rounds for c in cells)], [value, value], level=True)
+
+
+def _along(results: Results, figure: Figure, cells: list[Cell]) -> Iterator[Line]:
+    measure = getattr(results, figure.measure)
+    groups: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((*_panel(cell, figure), _label(cell, figure)), []).append(cell)
+    for (row, column, label), own in groups.items():
+        x = [cell.values[figure.along] for cell in own]
+        order = np.argsort(x) if all(isinstance(one, int | float) for one in x) else range(len(x))
+        yield Line(row, column, label, [x[n] for n in order], [measure(own[n]).value for n in order])
+
+
+def _panel(cell: Cell, figure: Figure) -> tuple[str, str]:
+    row, column = (_named(key, cell.values[key]) if key else "" for key in (figure.rows, figure.columns))
+    return row, column
+
+
+def _label(cell: Cell, figure: Figure) -> str:
+    if figure.lines != "method":
+        return _named(figure.lines, cell.values[figure.lines])
+    eta = f", eta = {cell.method.eta:g}" if cell.method.has_step and figure.along != "eta" else ""
+    return cell.method.name + eta
+
+
+def _named(key: str, value: Any) -> str:
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if key in ("spread", "network") else f"{NAMES.get(key, key)} = {text}"
+
+
+def draw_networks(design: Design, folder: Path) -> tuple[list[Path], list[list[Any]]]:
+    """Draw the networks of a design; the files, and the measures of each."""
+    files: list[Path] = []
+    rows: list[list[Any]] = []
+    if design.drawing is None:
+        return files, rows
+    sites = range(design.drawing.sites)
+    for name in design.drawing.networks:
+        W = mixing_weights(name, sites, seed=design.seed)
+        plain = name.replace("(", "-").replace(")", "")
+        found = measures(W)
+        files += draw_network(W, sites, folder / f"{plain}.png", title=name, also=".svg")
+        rows.append([name, found.se_w, found.sigma_w, found.spectral_gap])
+    return files, rows

@@ -1,0 +1,122 @@
+"""A study's report: tables, figures with their tables, and one page that brings them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gaussip.files import whole
+from gaussip.plots import write_csv
+from gaussip.studies.cells import POOLED
+from gaussip.studies.claims import Verdict, verdicts
+from gaussip.studies.design import of_text
+from gaussip.studies.drawing import draw_figure, draw_networks
+from gaussip.studies.folder import Folder
+from gaussip.studies.page import Page
+from gaussip.studies.published import Comparison, comparisons
+from gaussip.studies.results import CURVES, SUMMARY, Results
+
+
+class Report(NamedTuple):
+    """What was made, and what it says."""
+
+    folder: Path
+    files: list[Path]
+    comparisons: list[Comparison]
+    verdicts: list[Verdict]
+    missing: int  #: cells that were not run
+
+
+def report(folder: Folder) -> Report:
+    """Make a study's report anew from its cells; those that are missing are said to be."""
+    results, design = Results(folder), folder.design
+    out = folder.path / "report"
+    out.mkdir(exist_ok=True)
+    files: list[Path] = []
+    page = Page(design.title)
+    if design.about:
+        page.paragraph(design.about)
+    if design.cells:
+        page.paragraph(
+            f"{design.replicates} data sets in each of {len(design.cells)} cells, seed {design.seed}. Run with "
+            f"`gaussip study run {design.name} --replicates {design.replicates}"
+            + (f" --rounds {design.most_rounds}" if design.most_rounds else "")
+            + "`."
+        )
+    full = of_text(design.text, design.name)
+    if design.replicates < full.replicates or design.most_rounds is not None:
+        page.paragraph("This is a reduced run: with all data sets and rounds of the design verdicts may be others.")
+    if results.missing:
+        page.paragraph(f"{len(results.missing)} cells have not been run; the same command goes on with them.")
+    drawn, networks = draw_networks(design, out)
+    files += drawn
+    for path in drawn:
+        if path.suffix == ".png":
+            page.image(path.name, path.stem)
+    if networks:
+        page.table(["network", "SE(W)", "sigma_w", "spectral gap"], networks)
+    for figure in design.figures:
+        made = draw_figure(results, figure, out)
+        files += made
+        if made:
+            page.image(f"{figure.name}.png", figure.title)
+            page.paragraph(f"{figure.title}. Drawn from `{figure.name}.csv`.")
+    compared, judged = comparisons(results), verdicts(results)
+    if compared:
+        page.heading("Published and measured")
+        page.table([name.replace("_", " ") for name in Comparison._fields], compared)
+        files.append(_csv(out / "published.csv", Comparison._fields, (one._asdict() for one in compared)))
+    if judged:
+        page.heading("Claims")
+        for one in judged:
+            page.paragraph(f"{one.verdict.capitalize()}: {one.text}.")
+            page.items(one.evidence)
+        rows = ({**one._asdict(), "evidence": "; ".join(one.evidence)} for one in judged)
+        files.append(_csv(out / "claims.csv", Verdict._fields, rows))
+    if design.cells:
+        files += _tables(results, out)
+        page.heading("All cells, after their last round")
+        ends = ("round", "log_mse", "standard_error", "mse_ratio", "distance", "collapsed")
+        shown = [*design.varying, *ends]
+        lines = sorted(results.summary(), key=lambda line: line["method"] == POOLED)
+        page.table([key.replace("_", " ") for key in shown], [[_short(line[key]) for key in shown] for line in lines])
+        page.paragraph("`summary.csv` has all columns, `curves.csv` and `curves.parquet` every round looked at.")
+    for ending, text in ((".md", page.markdown), (".html", page.html)):
+        with whole(out / f"report{ending}") as partial:
+            partial.write_text(text, encoding="utf-8")
+        files.append(out / f"report{ending}")
+    return Report(out, files, compared, judged, len(results.missing))
+
+
+def _short(value: Any) -> Any:
+    return f"{value:.4g}" if isinstance(value, float) and value == value else value
+
+
+def _tables(results: Results, out: Path) -> list[Path]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    curves = list(results.curves())
+    parquet = out / "curves.parquet"
+
+    def column(key: str) -> list[Any]:
+        """One kind of value: what does not matter to a cell is null; fractions in turn are text."""
+        values = (line[key] for line in curves)
+        return [str(value) if key == "labelled" else None if value == "" else value for value in values]
+
+    with whole(parquet) as partial:
+        pq.write_table(pa.table({key: column(key) for key in CURVES}), partial)
+    return [_csv(out / "summary.csv", SUMMARY, results.summary()), _csv(out / "curves.csv", CURVES, curves), parquet]
+
+
+def _csv(path: Path, columns: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> Path:
+    write_csv(path, columns, ([_number(line[key]) for key in columns] for line in lines))
+    return path
+
+
+def _number(value: Any) -> Any:
+    """Nine digits: the same on every machine and device, where the last ones are rounding."""
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.9g}"
+    return value

@@ -1,0 +1,111 @@
+"""Running a study: each cell once, in any order, by one process or several."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gaussip.errors import SettingError
+from gaussip.history import Progress
+from gaussip.studies.cells import POOLED, Cell
+from gaussip.studies.compute import compute
+from gaussip.studies.design import Design, matches
+from gaussip.studies.folder import Folder
+
+Watch = Callable[[str, float], None]
+
+
+def run(
+    design: Design,
+    out: Path,
+    *,
+    where: Mapping[str, Any] | None = None,
+    device: str = "cpu",
+    jobs: int = 1,
+    watch: Watch = lambda text, done: None,
+) -> Folder:
+    """Compute the cells that a folder lacks; each is written when it is done, so that a run may end at any time.
+
+    Parameters
+    ----------
+    where : run only the cells with these values, and the whole sample's that they are held against
+    jobs : processes that share the cells; with one, all threads work at one cell
+    watch : told what is going on and the share of the work that is done
+    """
+    if jobs < 1:
+        raise SettingError(f"jobs must be at least 1, not {jobs}")
+    chosen = {cell for cell in design.cells if matches(cell.values, where or {})}
+    if design.cells and not chosen:
+        raise SettingError(f"no cell of {design.name} has {where}; what varies is {', '.join(design.varying)}")
+    chosen |= {cell.pooled for cell in chosen}
+    folder = Folder.for_run(out, design)
+    left = [cell for cell in design.cells if cell in chosen and not folder.done(cell)]
+    if not left:
+        return folder
+    folder.log(event="run", device=device, jobs=jobs, cells=len(left))
+    total = sum(map(_cost, left))
+    done = 0.0
+
+    def follow(text: str, part: float) -> None:
+        watch(text, (done + part) / total)
+
+    pooled = [cell for cell in left if cell.method.algorithm == POOLED]  # first: distances are taken to these
+    for wave in (pooled, [cell for cell in left if cell not in pooled]):
+        for cell in _computed(folder, wave, device, jobs, follow):
+            done += _cost(cell)
+            follow(design.name_of(cell), 0.0)
+    return folder
+
+
+def _cost(cell: Cell) -> float:
+    """Rows times rounds, as far as a cell's time can be foretold; the whole sample's EM converges early."""
+    rounds = min(cell.rounds, 1000) if cell.method.algorithm == POOLED else cell.rounds
+    return float(rounds * cell.setting.n_rows)
+
+
+def _computed(
+    folder: Folder, cells: Sequence[Cell], device: str, jobs: int, watch: Callable[[str, float], None]
+) -> Iterator[Cell]:
+    """The cells as they are done."""
+    if jobs == 1:
+        for cell in cells:
+
+            def follow(now: Progress, cell: Cell = cell) -> None:
+                watch(
+                    f"{folder.design.name_of(cell)}, round {now.round}",
+                    _cost(cell) * min(1.0, now.round / cell.rounds),
+                )
+
+            _one(folder, cell, device, follow)
+            yield cell
+        return
+    from joblib import Parallel, delayed
+
+    from gaussip.kernels.threads import n_threads
+
+    threads = str(max(1, n_threads() // jobs))
+    work = (delayed(_in_worker)(folder, cell, device, threads) for cell in cells)
+    yield from Parallel(n_jobs=jobs, backend="loky", return_as="generator_unordered", batch_size=1)(work)
+
+
+def _in_worker(folder: Folder, cell: Cell, device: str, threads: str) -> Cell:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends its workers
+    os.environ["GAUSSIP_THREADS"] = threads
+    _one(folder, cell, device, None)
+    return cell
+
+
+def _one(folder: Folder, cell: Cell, device: str, watch: Callable[[Progress], None] | None) -> None:
+    began = time.perf_counter()
+    design = folder.design
+    pooled: Any = None if cell.method.algorithm == POOLED else folder.read(cell.pooled)["psi"]
+    found = compute(
+        cell, replicates=design.replicates, seed=design.seed, device=device, pooled=pooled,
+        with_contraction=design.contraction, watch=watch,
+    )  # fmt: skip
+    folder.write(cell, found)
+    folder.log(event="cell", cell=design.name_of(cell), seconds=round(time.perf_counter() - began, 2))

@@ -1,0 +1,71 @@
+"""TOML whose errors name the file and the line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+from gaussip.errors import DesignError
+
+Path = tuple[str | int, ...]  # for instance ("cells", 1, "delta")
+
+
+class Source:
+    """A TOML text, its values, and where each key stands.
+
+    Parameters
+    ----------
+    text : the file's
+    name : the file's, for errors
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        self.text, self.name = text, name
+        try:
+            self.values: dict[str, Any] = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise DesignError(f"{name} is not TOML: {error}") from error
+        self._lines = _lines(text)
+
+    def error(self, message: str, path: Path = ()) -> DesignError:
+        """An error about the value at a path; the line is that of the nearest key above it that has one."""
+        while path and path not in self._lines:
+            path = path[:-1]
+        where = f"{self.name}, line {self._lines[path]}" if path else self.name
+        return DesignError(f"{where}: {message}")
+
+
+def _lines(text: str) -> dict[Path, int]:
+    """The line of each table and key: enough of TOML's grammar for keys at the beginning of a line."""
+    lines: dict[Path, int] = {}
+    table: Path = ()
+    depth, quote = 0, ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if not depth and not quote:
+            header = re.match(r"\s*(\[\[?)\s*([\w.-]+)\s*\]", line)
+            key = re.match(r"\s*([\w-]+)\s*=", line)
+            if header:
+                table = tuple(header[2].split("."))
+                if header[1] == "[[":
+                    table = (*table, sum(1 for path in lines if path[:-1] == table and isinstance(path[-1], int)))
+                lines[table] = number
+                continue
+            if key:
+                lines.setdefault((*table, key[1]), number)
+        depth, quote = _open_after(line, depth, quote)
+    return lines
+
+
+def _open_after(line: str, depth: int, quote: str) -> tuple[int, str]:
+    """How many brackets, and which long string, are open after a line."""
+    for token in re.findall(r'"""|\'\'\'|"(?:[^"\\]|\\.)*"|\'[^\']*\'|#.*|[\[\]{}]', line):
+        if quote:
+            quote = "" if token == quote else quote
+        elif token in ('"""', "'''"):
+            quote = token
+        elif token in "[{":
+            depth += 1
+        elif token in "]}":
+            depth -= 1
+    return depth, quote
