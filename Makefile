@@ -3,12 +3,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test lint bench clean
+STUDIES := figure1 figure2 figure3 figure4 networks circles label-fractions starts theory
+
+.PHONY: help setup demo test lint bench study clean
 help:
 	@echo "make demo   fit breast-cancer data over 8 sites, pictures in out/"
 	@echo "make test   the test suite"
 	@echo "make lint   ruff and strict mypy"
 	@echo "make bench  against scikit-learn and this machine's limits, one report (about ten minutes)"
+	@echo "make study  the paper's simulation studies, reduced, in out/studies (about ten minutes)"
 	@echo "make setup  only the environment, in .venv"
 
 $(READY): pyproject.toml constraints.txt
@@ -33,6 +36,11 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
+
+study: $(READY)
+	@for name in $(STUDIES); do \
+		$(BIN)/gaussip study run $$name --replicates 3 --rounds 3000 --out out/studies/$$name || exit $$?; \
+	done
 
 clean:
 	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from gaussip.algorithms import REGISTRY
+from gaussip.algorithms.mnem import MNEM
 from gaussip.comparison import Trial, compare
 from gaussip.data.generate import Setting
 from gaussip.errors import SettingError
@@ -24,6 +26,39 @@ def test_a_collapse_is_a_result_and_the_others_go_on():
     assert np.isnan(nnem.log_mse)
     assert em.collapsed == mnem.collapsed == 0
     assert np.isfinite([em.log_mse, mnem.log_mse, mnem.standard_error]).all()
+
+
+def test_rounds_of_exchange_alone_are_looked_at_too(monkeypatch):
+    """An algorithm that exchanges twice for each pass stands still in every other round."""
+
+    class Twice(MNEM):
+        name = "twice"
+
+        def init(self, start, site):
+            return (super().init(start, site), 0)
+
+        def message(self, state):
+            return super().message(state[0])
+
+        def absorb(self, state, heard):
+            if state[1] % 2 == 0:
+                return (state[0], state[1] + 1), None
+            inner, theta = super().absorb(state[0], heard)
+            return (inner, state[1] + 1), theta
+
+        def update(self, state, moments):
+            return (super().update(state[0], moments), state[1])
+
+        def estimate(self, state):
+            return super().estimate(state[0])
+
+    monkeypatch.setitem(REGISTRY, "twice", Twice)
+    trial = Trial(Setting(n_rows=600, n_sites=3, spread="homogeneous"))
+    twice = trial.run(Method("twice", 0.1, False), max_rounds=40, tol=0.0, marks=range(1, 41))
+    once = trial.run(Method("mnem", 0.1, False), max_rounds=20, tol=0.0, marks=range(1, 21))
+    np.testing.assert_array_equal(twice.mse[::2], once.mse)
+    np.testing.assert_array_equal(twice.mse[1::2], once.mse[:-1])
+    assert trial.run(Method("twice", 0.1, False), max_rounds=1, tol=0.0).mse.shape == (2, 1)
 
 
 def test_a_replicate_s_numbers_do_not_depend_on_how_many_there_are():

@@ -10,6 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gaussip.studies.design import names, of_text
+from gaussip.studies.report import report
+from gaussip.studies.run import run
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -43,6 +47,26 @@ def test_rows_on_disk(tmp_path, monkeypatch):
         assert np.allclose(means, [-3, 3], atol=0.2)
 
 
+def test_one_s_own_study(tmp_path):
+    (toml,) = blocks(ROOT / "docs" / "how-to-studies.md", "toml")
+    design = of_text(toml, "mine", replicates=2, most_rounds=20)
+    made = report(run(design, tmp_path / "mine"))
+    assert made.missing == 0
+    assert "neighbours.svg" in {path.name for path in made.files}
+
+
+def test_a_study_from_python(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (example,) = blocks(ROOT / "docs" / "how-to-studies.md", "python")
+    exec(example, {})
+    assert len(list((tmp_path / "studies" / "figure3" / "cells").iterdir())) == 10
+
+
+def test_make_study_runs_every_study():
+    (listed,) = re.findall(r"^STUDIES := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert listed.split() == names()
+
+
 def test_the_tutorial(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "tutorial-first-fit.md"
@@ -71,7 +95,7 @@ def test_links_lead_somewhere_and_options_exist(page):
     for target in re.findall(r"\]\(([^)#]+)\)|src=\"([^\"]+)\"", text):
         path = next(filter(None, target))
         assert "://" in path or (page.parent / path).exists(), path
-    for command, rest in re.findall(r"gaussip (fit|predict|network|simulate|demo)\b([^`\n]*)", text):
+    for command, rest in re.findall(r"gaussip (fit|predict|network|simulate|study|demo)\b([^`\n]*)", text):
         source = (ROOT / "src" / "gaussip" / "cli" / f"{command}.py").read_text(encoding="utf-8")
         for option in re.findall(r"--([a-z-]+)", rest):
             known = f'"--{option}"' in source or f"{option.replace('-', '_')}: Annotated" in source

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gaussip.errors import DesignError
-from gaussip.studies.cells import LONG
-from gaussip.studies.design import load, names, of_text, parse_where
+from gaussip.errors import DesignError, SettingError
+from gaussip.studies.cells import LONG, parse_where
+from gaussip.studies.design import load, names, of_text
 from gaussip.studies.source import Source
 
 SMALL = """
@@ -21,6 +21,7 @@ network = ["circle", "ring"]
 methods = ["mnem", "nnem", "local"]
 """
 
+FIGURE = "[[cells]]\nmethods = ['em']\n[[figures]]\nname = 'a'\ntitle = 'a'\n"
 BARE = "[[cells]]\nmethods = ['em']\n"
 
 
@@ -89,6 +90,8 @@ def test_fractions_in_turn():
         (3, 'network = "web"', "there is no network 'web'"),
         (3, "delta = 'far'", "delta = 'far' must be a number"),
         (3, "delta = true", "must be a number"),
+        (3, "delta = nan", "must be a number"),
+        (3, f"delta = {10**400}", "must be a number"),
         (3, "delta = []", "delta = [] gives no value"),
         (3, "rows = 30.5", "rows = 30.5 must be a whole number"),
         (3, 'spread = "odd"', "odd"),
@@ -114,15 +117,25 @@ def test_errors_name_the_line(line, text, says):
         ("[[cells]]\nmethods = ['best']\n", "line 2: there is no algorithm 'best'"),
         ("[[cells]]\nmethods = ['semi-mnem']\n", "write 'mnem' for 'semi-mnem'"),
         ("[[cells]]\nmethods = [3]\n", "line 2: methods: 3 is no method"),
+        ("replicates = 2\nseed = -1\n[[cells]]\nmethods = ['em']\n", "line 2: seed must be at least 0, not -1"),
+        ("claims = [['x']]\n[[cells]]\nmethods = ['em']\n", "line 1: claims = ['x'] must be a text"),
+        ("[drawing]\nnetworks = [3]\nsites = 5\n", "line 2: networks = 3 must be a text"),
+        (BARE + "[[figures]]\nname = 3\ntitle = 'a'\n", "line 4: name = 3 must be a text"),
+        (FIGURE + "methods = ['mnem']\n", "line 6: methods must be some of em"),
+        (BARE + "[[figures]]\nname = 'curves'\ntitle = 'a'\n", "line 4: name = 'curves' is taken"),
+        (FIGURE + "measure = 'mse_ratio'\n", "along round there are log_mse, dist"),
+        (FIGURE + "along = 'delta'\nmeasure = 'contraction'\n", "needs contraction ="),
+        (BARE + "[[published]]\nvalue = 1\nsource = 's'\nround = 25\nwhere = {delta = 2}\n", "line 6: round 25"),
+        ("sites = 4\n[[cells]]\nmethods = ['em']\nlabelled = [[0, 0, 0, 0, 1]]\n", "5 fractions in turn for 4 sites"),
         ("replicates = 0\n[[cells]]\nmethods = ['em']\n", "line 1: replicates must be at least 1"),
         ("replicates = 'ten'\n[[cells]]\nmethods = ['em']\n", "line 1: replicates = 'ten' must be a whole number"),
         ("claims = ['mine']\n[[cells]]\nmethods = ['em']\n", "line 1: there is no claim 'mine'"),
         ("cells = 3\n", "cells are tables"),
         ("[drawing]\nnetworks = ['circle(30)']\nsites = 5\n", "line 2: circle(30) over 5 sites"),
         ("[drawing]\nsites = 5\n", "line 1: networks is missing"),
-        (BARE + "[[figures]]\nname = 'a'\ntitle = 'a'\nrows = 'age'\n", "line 6: rows = 'age' is no"),
+        (FIGURE + "rows = 'age'\n", "line 6: rows = 'age' is no"),
         (BARE + "[[figures]]\nname = 'a/b'\ntitle = 'a'\n", "line 4: name = 'a/b' must be"),
-        (BARE + "[[figures]]\nname = 'a'\ntitle = 'a'\nmeasure = 'x'\n", "line 6: measure = 'x'"),
+        (FIGURE + "measure = 'x'\n", "line 6: measure = 'x'"),
         (BARE + "[[published]]\nvalue = 1\nsource = 's'\nwhere = {delta = 9}\n", "line 6: where = "),
         (BARE + "[[published]]\nvalue = 1\nsource = 's'\nwhere = {age = 9}\n", "'age' is no column"),
     ],
@@ -141,6 +154,14 @@ def test_lines_of_keys_after_long_values():
     assert found == [f"f.toml, line {n}: no" for n in (5, 9, 13, 10)]
 
 
+@pytest.mark.parametrize(
+    "text", ['"""\n# b = 2"""', '"""\nit is "quoted"\n"""', '"""a \\""" [\n"""', "'''\n#'''", '"#["']
+)
+def test_lines_after_texts_of_every_kind(text):
+    source = Source(f"a = {text}\nb = 1\n", "f.toml")
+    assert str(source.error("no", ("b",))) == f"f.toml, line {text.count(chr(10)) + 2}: no"
+
+
 def test_names_and_files_that_are_not_there(tmp_path):
     with pytest.raises(DesignError, match=r"no study 'figure9'; there are: figure1"):
         load("figure9")
@@ -156,5 +177,5 @@ def test_where():
     assert parse_where("delta=2, spread=heterogeneous") == {"delta": 2.0, "spread": "heterogeneous"}
     assert parse_where("") == {}
     for wrong in ("age=3", "delta", "delta="):
-        with pytest.raises(DesignError, match="write column=value"):
+        with pytest.raises(SettingError, match="write column=value"):
             parse_where(wrong)

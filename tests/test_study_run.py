@@ -53,7 +53,7 @@ def done(design, tmp_path_factory):
 
 
 def tables(path: Path) -> dict[str, bytes]:
-    wanted = [*sorted((path / "cells").iterdir()), *sorted((path / "report").iterdir())]
+    wanted = [*sorted((path / "cells").glob("[!.]*")), *sorted((path / "report").iterdir())]
     assert len(wanted) > 8
     return {file.name: file.read_bytes() for file in wanted if file.suffix != ".parquet"}
 
@@ -116,8 +116,9 @@ def test_only_some_cells_and_then_the_rest(design, done, tmp_path):
     assert report(folder).missing == len(design.cells) - 2
     report(run(design, tmp_path / "small"))
     assert tables(tmp_path / "small") == tables(done.path)
-    with pytest.raises(SettingError, match="no cell of small has"):
-        run(design, tmp_path / "other", where={"delta": 77.0})
+    for wrong in ({"delta": 77.0}, {"network": "strar"}):  # the whole sample's cells have no network
+        with pytest.raises(SettingError, match="no cell of small has"):
+            run(design, tmp_path / "other", where=wrong)
     assert not (tmp_path / "other").exists()
 
 
@@ -192,6 +193,30 @@ def test_folders_of_other_studies_are_refused(design, done, tmp_path):
         Folder.for_report(tmp_path)
 
 
+def test_a_run_killed_as_it_began_goes_on(design, tmp_path):
+    (tmp_path / "small" / "cells").mkdir(parents=True)
+    (tmp_path / "small" / "study.toml").write_text("half")
+    (tmp_path / "small" / ".study.77.part.json").write_text("{")
+    folder = run(design, tmp_path / "small", where={"method": "em", "labelled": 0.2})
+    assert folder.done(next(c for c in design.cells if c.setting.labelled))
+
+
+def test_cells_in_another_order_or_another_way_to_write_them_are_the_same_study(design, done):
+    swapped = SMALL.replace("[0.05, 0.1]", "[0.1, 0.05]")
+    run(of_text(swapped, "small"), done.path)
+    longer = SMALL.replace("rounds = 60", "rounds = 90")
+    run(of_text(longer, "small", most_rounds=60), done.path)
+    assert Folder.for_report(done.path).design.most_rounds == 60
+    run(design, done.path)
+    assert Folder.for_report(done.path).design.most_rounds is None
+
+
+def test_fractions_that_differ_in_the_last_digit_are_different_cells():
+    toml = 'sites = 4\n[[cells]]\nmethods = ["em"]\nlabelled = [[0, 0.12345671], [0, 0.12345672]]\n'
+    design = of_text(toml, "mine")
+    assert len({design.name_of(cell) for cell in design.cells}) == 2
+
+
 def test_titles_and_claims_may_change_without_another_run(done):
     held = (done.path / "log.jsonl").read_text()
     run(of_text(SMALL.replace('"Small"', '"Smaller"'), "small"), done.path)
@@ -202,9 +227,12 @@ def test_titles_and_claims_may_change_without_another_run(done):
 def test_a_damaged_cell_is_named(design, tmp_path):
     folder = run(design, tmp_path / "small", where={"method": "em"})
     file = folder.file_of(design.cells[0])
-    file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(DesignError, match=r"cannot be read .*delete it and run the study again"):
-        report(folder)
+    for damaged in (file.read_bytes()[:100], b""):
+        file.write_bytes(damaged)
+        with pytest.raises(DesignError, match=r"cannot be read .*delete it and run the study again"):
+            report(folder)
+    file.unlink()
+    assert report(folder).missing == len(design.cells) - 1
 
 
 def test_the_log_tells_when_and_how_long(done):

@@ -35,7 +35,7 @@ def _in_batches(rounds: Rounds, carry: Carry, max_rounds: int, marks: Sequence[i
         return
     held = _copied(carry)
     captured: dict[int, tuple[Any, list[Array]]] = {}
-    for mark in sorted({*marks, max_rounds}):
+    for mark in sorted({*(mark for mark in marks if mark < max_rounds), max_rounds}):
         while done < mark:
             length = LENGTH if mark - done >= LENGTH else 1
             if length not in captured:

@@ -147,14 +147,20 @@ class Trial:
                 distance = np.sqrt(np.mean(apart, axis=-1))
             looks.append((mse, distance, sent))
 
+        begin = _per_replicate(self._begins[some])
+        look(begin, 0)
+        last: tuple[Theta, int] = (begin, 0)
+
         def follow(now: Progress) -> None:
+            nonlocal last
+            while marks[len(looks)] < now.round:  # a round of exchange alone is not seen: nothing moved in it
+                look(*last)
+            last = (now.theta, now.bytes)
             if now.round == marks[len(looks)]:
-                look(now.theta, now.bytes)
+                look(*last)
             if watch is not None:
                 watch(now)
 
-        begin = _per_replicate(self._begins[some])
-        look(begin, 0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PooledTargetWarning)  # a study compares what networks do
             run: Run = method.run(
@@ -163,7 +169,7 @@ class Trial:
             )  # fmt: skip
         final = Theta(*map(to_numpy, run.theta))
         while len(looks) < len(marks):  # all converged or collapsed: nothing moves any more
-            look(final, int(run.history.bytes[-1]))
+            look(final, last[1])
         mse, distance, sent = (np.asarray(part) for part in zip(*looks, strict=True))
         rounds = np.asarray(marks)
         gone = (run.collapsed > 0) & (rounds[:, None] >= run.collapsed)

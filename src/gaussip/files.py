@@ -18,6 +18,8 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     partial = target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")
     try:
         yield partial
+        with open(partial, "rb") as file:
+            os.fsync(file.fileno())  # or a power cut could leave an empty file under the target's name
         os.replace(partial, target)
     except OSError as error:
         raise FileError(f"cannot write {target}: {error.strerror or error}") from error

@@ -60,7 +60,10 @@ def run(
     replicates: Annotated[
         int | None, typer.Option(min=1, help="Data sets in each cell; the design's by default.")
     ] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="No cell goes further than this.")] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(min=1, help="No cell goes further, but the whole sample's EM, which runs to its end."),
+    ] = None,
     where: Annotated[str, typer.Option(help="Only the cells with these values: delta=2,spread=heterogeneous")] = "",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     jobs: Annotated[int, typer.Option(min=1, help="Processes that share the cells.")] = 1,
@@ -72,7 +75,8 @@ def run(
     Example: `gaussip study run figure2 --replicates 5 --rounds 500 --jobs 2`
     """
     from gaussip.arrays import to_device
-    from gaussip.studies.design import load, parse_where
+    from gaussip.studies.cells import parse_where
+    from gaussip.studies.design import load
     from gaussip.studies.report import report as make_report
     from gaussip.studies.run import run as run_study
 
@@ -85,11 +89,10 @@ def run(
                 design, folder, where=chosen, device=device, jobs=jobs,
                 watch=lambda text, part: advance(text, int(1000 * part)),
             )  # fmt: skip
+        return _told(make_report(done))
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted; {folder} keeps the cells that are done, the same command goes on"
-        ) from None
-    return _told(make_report(done))
+        kept = f"interrupted; {folder} keeps the cells that are done, the same command goes on"
+        raise KeyboardInterrupt(kept) from None
 
 
 @app.command()
@@ -105,7 +108,11 @@ def report(
     from gaussip.studies.folder import Folder
     from gaussip.studies.report import report as make_report
 
-    return _told(make_report(Folder.for_report(folder)))
+    study = Folder.for_report(folder)
+    try:
+        return _told(make_report(study))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("interrupted; the cells are kept, make the report again") from None
 
 
 def _told(made: object) -> Answer:

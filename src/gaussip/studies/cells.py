@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -33,8 +32,8 @@ def _whole(least: int) -> Callable[[str, Any], int]:
 
 def _number(low: float, high: float, what: str, open_at_low: bool = False) -> Callable[[str, Any], float]:
     def check(key: str, value: Any) -> float:
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not fits or not low <= value <= high or (open_at_low and value == low):
+        fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+        if not fits or (open_at_low and value == low):
             raise SettingError(f"{key} = {value!r} must be {what}")
         return float(value)
 
@@ -132,7 +131,7 @@ def in_turn(labelled: float | tuple[float, ...]) -> float | str:
         return labelled
     M = len(labelled)
     period = next(n for n in range(1, M + 1) if all(labelled[m] == labelled[m % n] for m in range(M)))
-    return " ".join(f"{r:g}" for r in labelled[:period])
+    return " ".join(str(r).removesuffix(".0") for r in labelled[:period])
 
 
 def cells_of(source: Source, seed: int, most_rounds: int | None) -> tuple[Cell, ...]:
@@ -183,6 +182,8 @@ def _cells(chosen: Mapping[str, Any], seed: int, most_rounds: int | None) -> Ite
     value = {key: chosen.get(key, default) for key, (_, default) in KEYS.items()}
     M, labelled = value["sites"], value["labelled"]
     if isinstance(labelled, tuple):
+        if len(labelled) > M:
+            raise SettingError(f"labelled gives {len(labelled)} fractions in turn for {M} sites")
         labelled = tuple(itertools.islice(itertools.cycle(labelled), M))
     setting = Setting(
         n_rows=value["rows"], n_sites=M, n_features=value["features"], delta=value["delta"], spread=value["spread"],
@@ -198,3 +199,25 @@ def _cells(chosen: Mapping[str, Any], seed: int, most_rounds: int | None) -> Ite
     yield cell.pooled
     if method.algorithm != POOLED:
         yield cell
+
+
+def matches(values: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
+    """Whether a cell's values are those asked for; an empty one, which does not matter to the cell, always is."""
+    return all(
+        values[key] == "" or values[key] in (wanted if isinstance(wanted, list) else [wanted])
+        for key, wanted in where.items()
+    )
+
+
+def parse_where(text: str) -> dict[str, Any]:
+    """Values of columns as written on the command line: ``delta=2,spread=heterogeneous``."""
+    found: dict[str, Any] = {}
+    for part in filter(None, text.split(",")):
+        key, _, value = (piece.strip() for piece in part.partition("="))
+        if key not in COLUMNS or not value:
+            raise SettingError(f"--where {part!r}: write column=value; the columns are {', '.join(COLUMNS)}")
+        try:
+            found[key] = float(value)
+        except ValueError:
+            found[key] = value
+    return found

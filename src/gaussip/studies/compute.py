@@ -11,17 +11,10 @@ from gaussip.comparison import Trial
 from gaussip.history import Progress
 from gaussip.parameters import Theta, to_psi
 from gaussip.studies.cells import POOLED, Cell
+from gaussip.studies.marks import marks
 from gaussip.theory import contraction, heterogeneity
 
 TOLERANCE = 1e-8  # a run in which nothing moves by more than this, in the start's units, has arrived
-LOOKS = 60
-
-
-def marks(rounds: int) -> list[int]:
-    """The rounds that are looked at: spaced evenly on a logarithmic scale, with the round numbers among them."""
-    even = np.rint(np.geomspace(1, rounds, LOOKS)).astype(int).tolist()
-    plain = [digit * 10**power for power in range(len(str(rounds))) for digit in (1, 2, 3, 5)]
-    return sorted({*even, *(mark for mark in plain if mark <= rounds)})
 
 
 def compute(

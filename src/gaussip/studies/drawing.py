@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from gaussip.networks import measures, mixing_weights
 from gaussip.plots.network import draw_network
 from gaussip.plots.panels import Line, draw_panels
 from gaussip.studies.cells import POOLED, Cell
-from gaussip.studies.design import Design, Figure
-from gaussip.studies.results import Results
+from gaussip.studies.design import Design
+from gaussip.studies.parts import Figure
+from gaussip.studies.results import NotRunError, Results
 
 NAMES = {"log_mse": "log MSE", "mse_ratio": "MSE over the whole sample's", "distance": "distance",
          "contraction": "contraction", "delta": "Delta", "labelled": "r", "rows": "N", "sites": "M",
@@ -32,37 +34,48 @@ def draw_figure(results: Results, figure: Figure, folder: Path) -> list[Path]:
 
 
 def _lines(results: Results, figure: Figure) -> Iterator[Line]:
-    named = {"method": list(figure.methods)} if figure.methods else {}
-    cells = results.all(**figure.where, **named)
+    cells = (
+        results.all(**figure.where, method=list(figure.methods)) if figure.methods else results.others(**figure.where)
+    )
     if figure.along != "round":
         yield from _along(results, figure, cells)
         return
     for cell in cells:
-        curve, collapsed = results.log_mse_curve(cell), results.collapsed(cell)
-        rounds = results.rounds(cell)
+        rounds, curve, collapsed = results.rounds(cell), results.curve(cell, figure.measure), results.collapsed(cell)
         half = np.mean((collapsed == 0) | (collapsed > rounds[:, None]), axis=1) >= 0.5  # of the data sets are left
         shown = (rounds > 0) & half & np.isfinite(curve)
         x, y = rounds[shown].tolist(), curve[shown].tolist()
         if x:
             cross = None if half.all() else len(x) - 1
             yield Line(*_panel(cell, figure), _label(cell, figure), x, y, cross=cross)
-    for cell in dict.fromkeys(cell.pooled for cell in cells):
-        if cell in results.all(method=POOLED):
-            value = results.log_mse(cell).value
-            for row, column in dict.fromkeys(_panel(other, figure) for other in cells if other.pooled == cell):
-                label = _label(cell, figure) if cell.values[figure.lines] != "" and figure.lines != "method" else "EM"
-                yield Line(row, column, label, [1, max(c.rounds for c in cells)], [value, value], level=True)
+    if figure.measure == "log_mse":
+        yield from _levels(results, figure, cells)
+
+
+def _levels(results: Results, figure: Figure, cells: list[Cell]) -> Iterator[Line]:
+    """The whole sample's log MSE in each panel."""
+    done = set(results.all(method=POOLED))
+    drawn = [(cell.pooled, *_panel(cell, figure)) for cell in cells if cell.pooled in done]
+    last = max((cell.rounds for cell in cells), default=1)
+    for cell, row, column in dict.fromkeys(drawn):
+        value = results.log_mse(cell).value
+        own = figure.lines != "method" and cell.values[figure.lines] != ""
+        yield Line(
+            row, column, _label(cell, figure) if own else cell.method.name, [1, last], [value, value], level=True
+        )
 
 
 def _along(results: Results, figure: Figure, cells: list[Cell]) -> Iterator[Line]:
     measure = getattr(results, figure.measure)
-    groups: dict[tuple[str, str, str], list[Cell]] = {}
+    groups: dict[tuple[str, str, str], list[tuple[Any, float]]] = {}
     for cell in cells:
-        groups.setdefault((*_panel(cell, figure), _label(cell, figure)), []).append(cell)
-    for (row, column, label), own in groups.items():
-        x = [cell.values[figure.along] for cell in own]
-        order = np.argsort(x) if all(isinstance(one, int | float) for one in x) else range(len(x))
-        yield Line(row, column, label, [x[n] for n in order], [measure(own[n]).value for n in order])
+        with suppress(NotRunError):
+            point = (cell.values[figure.along], measure(cell).value)
+            groups.setdefault((*_panel(cell, figure), _label(cell, figure)), []).append(point)
+    for (row, column, label), points in groups.items():
+        if all(isinstance(x, int | float) for x, _ in points):
+            points.sort()
+        yield Line(row, column, label, [x for x, _ in points], [y for _, y in points])
 
 
 def _panel(cell: Cell, figure: Figure) -> tuple[str, str]:
@@ -74,7 +87,8 @@ def _label(cell: Cell, figure: Figure) -> str:
     if figure.lines != "method":
         return _named(figure.lines, cell.values[figure.lines])
     eta = f", eta = {cell.method.eta:g}" if cell.method.has_step and figure.along != "eta" else ""
-    return cell.method.name + eta
+    name = cell.method._replace(semi=False).name if figure.along == "labelled" else cell.method.name
+    return name + eta
 
 
 def _named(key: str, value: Any) -> str:

@@ -38,16 +38,15 @@ class Folder:
         held = path / "study.json"
         if held.exists():
             _compare(path, _read(held)["settings"], design.settings)
-        elif path.exists() and (not path.is_dir() or any(path.iterdir())):
+        elif path.exists() and (not path.is_dir() or any(not _ours(entry) for entry in path.iterdir())):
             raise DesignError(f"{path} exists and holds no study; choose another --out")
         try:
             (path / "cells").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise FileError(f"cannot make the folder {path}: {error.strerror or error}") from error
+        about = {"name": design.name, "most_rounds": design.most_rounds, "settings": design.settings}
         _write(path / "study.toml", design.text)  # with the figures and claims of today
-        if not held.exists():
-            about = {"name": design.name, "most_rounds": design.most_rounds, "settings": design.settings}
-            _write(held, json.dumps(about, indent=1) + "\n")
+        _write(held, json.dumps(about, indent=1) + "\n")
         return cls(path, design)
 
     @classmethod
@@ -78,7 +77,7 @@ class Folder:
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
                 return {name: arrays[name] for name in arrays.files}
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
             raise DesignError(f"{path} cannot be read ({error}); delete it and run the study again") from error
 
     def write(self, cell: Cell, found: Mapping[str, NDArray]) -> None:
@@ -93,6 +92,13 @@ class Folder:
             file.write(json.dumps(line) + "\n")
 
 
+def _ours(entry: Path) -> bool:
+    """Whether a run that was killed as it began may have left this."""
+    if entry.name == "cells":
+        return entry.is_dir() and not any(entry.iterdir())
+    return entry.name == "study.toml" or (entry.name.startswith(".study.") and ".part" in entry.name)
+
+
 def _compare(path: Path, held: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse a folder whose numbers come from another design, naming the first difference."""
     for key in ("replicates", "seed", "contraction"):
@@ -101,10 +107,8 @@ def _compare(path: Path, held: Mapping[str, Any], wanted: Mapping[str, Any]) -> 
                 f"{path} holds a study with {key} = {held.get(key)}, not {wanted[key]}; choose another --out, or "
                 "delete it"
             )
-    if held["cells"] != wanted["cells"]:
-        before, now = (
-            {json.dumps(cell, sort_keys=True) for cell in cells} for cells in (held["cells"], wanted["cells"])
-        )
+    before, now = ({json.dumps(cell, sort_keys=True) for cell in side["cells"]} for side in (held, wanted))
+    if before != now:
         raise DesignError(
             f"{path} holds another study: {len(before - now)} of its {len(before)} cells are not in this design, and "
             f"{len(now - before)} of this design's {len(now)} are not in it; choose another --out, or delete it"

@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from gaussip.studies.claims.base import said
-from gaussip.studies.design import Published
+from gaussip.studies.parts import Published
 from gaussip.studies.results import NotRunError, Results
 
 
@@ -46,7 +46,7 @@ def _compared(results: Results, one: Published) -> Comparison:
         return Comparison(cell=name, verdict="not run", **numbers, **told)
     apart = ours.value - one.value
     limits = [] if one.within is None else [one.within]
-    if one.within_errors is not None:
+    if one.within_errors is not None and math.isfinite(ours.error):
         limits.append(one.within_errors * ours.error)
     verdict = "reported" if not limits else "reproduced" if abs(apart) <= max(limits) else "not reproduced"
     return Comparison(

@@ -10,7 +10,7 @@ from gaussip.files import whole
 from gaussip.plots import write_csv
 from gaussip.studies.cells import POOLED
 from gaussip.studies.claims import Verdict, verdicts
-from gaussip.studies.design import of_text
+from gaussip.studies.design import names, of_text
 from gaussip.studies.drawing import draw_figure, draw_networks
 from gaussip.studies.folder import Folder
 from gaussip.studies.page import Page
@@ -38,17 +38,18 @@ def report(folder: Folder) -> Report:
     if design.about:
         page.paragraph(design.about)
     if design.cells:
+        name = design.name if design.name in names() else f"{design.name}.toml"
+        limit = f" --rounds {design.most_rounds}" if design.most_rounds else ""
         page.paragraph(
             f"{design.replicates} data sets in each of {len(design.cells)} cells, seed {design.seed}. Run with "
-            f"`gaussip study run {design.name} --replicates {design.replicates}"
-            + (f" --rounds {design.most_rounds}" if design.most_rounds else "")
-            + "`."
+            f"`gaussip study run {name} --replicates {design.replicates}{limit}`."
         )
-    full = of_text(design.text, design.name)
-    if design.replicates < full.replicates or design.most_rounds is not None:
+    if design.settings != of_text(design.text, design.name).settings:
         page.paragraph("This is a reduced run: with all data sets and rounds of the design verdicts may be others.")
     if results.missing:
-        page.paragraph(f"{len(results.missing)} cells have not been run; the same command goes on with them.")
+        page.paragraph(
+            f"{len(results.missing)} cells have not been run; a run into the same folder goes on with them."
+        )
     drawn, networks = draw_networks(design, out)
     files += drawn
     for path in drawn:
@@ -116,7 +117,7 @@ def _csv(path: Path, columns: Sequence[str], lines: Iterable[Mapping[str, Any]])
 
 
 def _number(value: Any) -> Any:
-    """Nine digits: the same on every machine and device, where the last ones are rounding."""
+    """Nine digits: those beyond differ between machines and devices by rounding."""
     if isinstance(value, float):
         return "" if value != value else f"{value:.9g}"
     return value

@@ -10,8 +10,8 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.comparison import log_mean
 from gaussip.errors import GaussipError
-from gaussip.studies.cells import COLUMNS, POOLED, Cell
-from gaussip.studies.design import Design, matches
+from gaussip.studies.cells import COLUMNS, POOLED, Cell, matches
+from gaussip.studies.design import Design
 from gaussip.studies.folder import Folder
 
 
@@ -42,11 +42,12 @@ class Results:
         return [cell for cell in self.design.cells if cell not in self._found]
 
     def all(self, **where: Any) -> list[Cell]:
-        """The cells with these values that are done, the whole sample's only where asked for."""
-        return [
-            cell for cell in self._found
-            if matches(cell.values, where) and (where.get("method") or cell.method.algorithm != POOLED)
-        ]  # fmt: skip
+        """The cells with these values that are done."""
+        return [cell for cell in self._found if matches(cell.values, where)]
+
+    def others(self, **where: Any) -> list[Cell]:
+        """The same without the whole sample's."""
+        return [cell for cell in self.all(**where) if cell.method.algorithm != POOLED]
 
     def one(self, **where: Any) -> Cell:
         """The cell with these values."""
@@ -57,7 +58,7 @@ class Results:
 
     def rounds(self, cell: Cell) -> NDArray:
         """The rounds a cell was looked at, (L,)."""
-        return self._found[cell]["rounds"]
+        return self._of(cell)["rounds"]
 
     def at(self, cell: Cell, round: int) -> int:
         """The place of a round among those a cell was looked at; 0 is the last."""
@@ -70,15 +71,17 @@ class Results:
 
     def log_mse(self, cell: Cell, round: int = 0) -> Value:
         """The log MSE after a round; NaN where every data set has collapsed."""
-        return Value(*log_mean(self._found[cell]["mse"][self.at(cell, round)]))
+        return Value(*log_mean(self._of(cell)["mse"][self.at(cell, round)]))
 
-    def log_mse_curve(self, cell: Cell) -> NDArray:
-        """The log MSE along the rounds, (L,)."""
-        return np.array([log_mean(mse)[0] for mse in self._found[cell]["mse"]])
+    def curve(self, cell: Cell, measure: str = "log_mse") -> NDArray:
+        """The log MSE, or the mean distance, along the rounds, (L,)."""
+        if measure == "log_mse":
+            return np.array([log_mean(mse)[0] for mse in self._of(cell)["mse"]])
+        return np.array([_mean(distance).value for distance in self._of(cell)["distance"]])
 
     def mse_ratio(self, cell: Cell) -> Value:
         """The last MSE over the whole sample's, over the data sets that are left."""
-        ours, theirs = self._found[cell]["mse"][-1], self._of_pooled(cell)["mse"][-1]
+        ours, theirs = self._of(cell)["mse"][-1], self._of(cell.pooled)["mse"][-1]
         left = np.isfinite(ours) & np.isfinite(theirs)
         if not left.any():
             return Value(np.nan, np.nan)
@@ -89,37 +92,46 @@ class Results:
 
     def distance(self, cell: Cell) -> Value:
         """The last distance from the whole sample's estimate, mean over the data sets that are left."""
-        return _mean(self._found[cell]["distance"][-1])
+        return _mean(self._of(cell)["distance"][-1])
 
     def heterogeneity(self, cell: Cell) -> Value:
         """SE(F)."""
-        return _mean(self._of_pooled(cell)["se_f"])
+        return _mean(self._of(cell.pooled)["se_f"])
+
+    def norm(self, cell: Cell) -> Value:
+        """L_max at the whole sample's estimate."""
+        return _mean(self._contraction(cell)[:, 0])
 
     def contraction(self, cell: Cell) -> Value:
         """EM's rate at the whole sample's estimate."""
-        found = self._of_pooled(cell)
+        return _mean(self._contraction(cell)[:, 1])
+
+    def _contraction(self, cell: Cell) -> NDArray:
+        found = self._of(cell.pooled)
         if "contraction" not in found:
             raise NotRunError("the contraction was not measured; write contraction = true in the design")
-        return _mean(found["contraction"][:, 1])
+        return found["contraction"]
+
+    def _of(self, cell: Cell) -> dict[str, NDArray]:
+        if cell not in self._found:
+            raise NotRunError(f"{self.design.name_of(cell)} has not been run")
+        return self._found[cell]
 
     def collapsed(self, cell: Cell) -> NDArray:
         """The round of each data set's collapse, 0 where there was none."""
-        return self._found[cell]["collapsed"]
-
-    def _of_pooled(self, cell: Cell) -> dict[str, NDArray]:
-        if cell.pooled not in self._found:
-            raise NotRunError(f"the whole sample's cell of {self.design.name_of(cell)} has not been run")
-        return self._found[cell.pooled]
+        return self._of(cell)["collapsed"]
 
     def summary(self) -> Iterator[dict[str, Any]]:
         """A line for each cell: what it ended with."""
         for cell, found in self._found.items():
-            log_mse, ratio, distance = self.log_mse(cell), self.mse_ratio(cell), self.distance(cell)
+            nothing = Value(np.nan, np.nan)
+            log_mse, distance = self.log_mse(cell), self.distance(cell)
+            ratio = self.mse_ratio(cell) if cell.pooled in self._found else nothing
             yield {
                 **cell.values, "round": int(found["rounds"][-1]), "log_mse": log_mse.value,
-                "standard_error": log_mse.error, "mse_ratio": ratio.value, "distance": distance.value,
-                "bytes": int(found["bytes"][-1]), "data_sets": self.design.replicates,
-                "collapsed": int((found["collapsed"] > 0).sum()),
+                "standard_error": log_mse.error, "mse_ratio": ratio.value, "mse_ratio_error": ratio.error,
+                "distance": distance.value, "distance_error": distance.error, "bytes": int(found["bytes"][-1]),
+                "data_sets": self.design.replicates, "collapsed": int((found["collapsed"] > 0).sum()),
             }  # fmt: skip
 
     def curves(self) -> Iterator[dict[str, Any]]:
@@ -134,7 +146,10 @@ class Results:
                 }  # fmt: skip
 
 
-SUMMARY = (*COLUMNS, "round", "log_mse", "standard_error", "mse_ratio", "distance", "bytes", "data_sets", "collapsed")
+SUMMARY = (
+    *COLUMNS, "round", "log_mse", "standard_error", "mse_ratio", "mse_ratio_error", "distance", "distance_error",
+    "bytes", "data_sets", "collapsed",
+)  # fmt: skip
 CURVES = (*COLUMNS, "round", "log_mse", "standard_error", "distance", "bytes", "data_sets_left")
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from gaussip.errors import SettingError
 from gaussip.history import Progress
-from gaussip.studies.cells import POOLED, Cell
+from gaussip.studies.cells import POOLED, Cell, matches
 from gaussip.studies.compute import compute
-from gaussip.studies.design import Design, matches
+from gaussip.studies.design import Design
 from gaussip.studies.folder import Folder
 
 Watch = Callable[[str, float], None]
@@ -38,9 +38,15 @@ def run(
     """
     if jobs < 1:
         raise SettingError(f"jobs must be at least 1, not {jobs}")
+    for key, value in (where or {}).items():
+        known = {cell.values[key] for cell in design.cells} - {""}
+        if value not in known:
+            raise SettingError(
+                f"no cell of {design.name} has {key} = {value}; there are {', '.join(map(str, known))}"
+            )
     chosen = {cell for cell in design.cells if matches(cell.values, where or {})}
     if design.cells and not chosen:
-        raise SettingError(f"no cell of {design.name} has {where}; what varies is {', '.join(design.varying)}")
+        raise SettingError(f"no cell of {design.name} has {where}")
     chosen |= {cell.pooled for cell in chosen}
     folder = Folder.for_run(out, design)
     left = [cell for cell in design.cells if cell in chosen and not folder.done(cell)]

@@ -59,13 +59,20 @@ def _lines(text: str) -> dict[Path, int]:
 
 def _open_after(line: str, depth: int, quote: str) -> tuple[int, str]:
     """How many brackets, and which long string, are open after a line."""
-    for token in re.findall(r'"""|\'\'\'|"(?:[^"\\]|\\.)*"|\'[^\']*\'|#.*|[\[\]{}]', line):
+    place = 0
+    while place < len(line):
         if quote:
-            quote = "" if token == quote else quote
-        elif token in ('"""', "'''"):
-            quote = token
-        elif token in "[{":
-            depth += 1
-        elif token in "]}":
-            depth -= 1
+            if line[place] == "\\" and quote == '"""':
+                place += 1
+            elif line.startswith(quote, place):
+                place, quote = place + 2, ""
+        elif line.startswith(('"""', "'''"), place):
+            place, quote = place + 2, line[place : place + 3]
+        elif line[place] == "#":
+            break
+        elif text := re.compile(r'"(?:[^"\\\\]|\\\\.)*"|\'[^\']*\'').match(line, place):
+            place = text.end() - 1
+        else:
+            depth += (line[place] in "[{") - (line[place] in "]}")
+        place += 1
     return depth, quote

@@ -66,10 +66,16 @@ def verdicts(results: Results) -> list[Verdict]:
     return found
 
 
-def behind(results: Results, cell: Cell, round: int = 0) -> float:
-    """How far a cell's log MSE lies above the whole sample's; infinite where every data set collapsed."""
-    apart = results.log_mse(cell, round).value - results.log_mse(cell.pooled).value
-    return apart if np.isfinite(apart) else np.inf
+def height(results: Results, cell: Cell) -> float:
+    """A cell's last log MSE; infinite where every data set collapsed."""
+    value = results.log_mse(cell).value
+    return value if np.isfinite(value) else np.inf
+
+
+def behind(results: Results, cell: Cell) -> float:
+    """How far a cell's last log MSE lies above the whole sample's, over the data sets that did not collapse."""
+    ratio = results.mse_ratio(cell).value
+    return float(np.log(ratio)) if np.isfinite(ratio) else np.inf
 
 
 def said(cell: Cell, results: Results) -> str:

@@ -1,0 +1,186 @@
+"""What a design holds beside its cells: figures, published numbers, claims, and networks to be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from gaussip.errors import NetworkError
+from gaussip.networks import by_name
+from gaussip.studies.cells import COLUMNS, Cell, matches
+from gaussip.studies.marks import marks
+from gaussip.studies.source import Path as Where
+from gaussip.studies.source import Source
+
+MEASURES = ("log_mse", "distance", "mse_ratio", "contraction")  # the first two also along rounds
+TABLES = ("summary", "curves", "published", "claims", "report")  # what a figure cannot be called
+
+
+class Figure(NamedTuple):
+    """A grid of panels with lines in them."""
+
+    name: str
+    title: str
+    measure: str = "log_mse"  #: the height of a line, one of `MEASURES`
+    along: str = "round"  #: rounds, or the column of the cells along which a line runs
+    rows: str = ""  #: the column that the rows of panels differ in, if any
+    columns: str = ""
+    lines: str = "method"  #: the column that the lines of a panel differ in
+    methods: tuple[str, ...] = ()  #: those drawn; all where empty. The whole sample's is a dashed line
+    where: Mapping[str, Any] = {}  #: which cells are drawn: columns with their value, or a list of values
+
+
+class Published(NamedTuple):
+    """A number that somebody else has found, and how near to it we should come."""
+
+    where: Mapping[str, Any]  #: columns of the cell
+    round: int  #: 0: the last
+    value: float
+    within: float | None  #: of the value
+    within_errors: float | None  #: of the value, in our standard errors
+    source: str
+    note: str
+
+
+class Drawing(NamedTuple):
+    """Networks to be drawn."""
+
+    networks: tuple[str, ...]
+    sites: int
+
+
+def typed(source: Source, path: Where, value: Any, kind: type) -> Any:
+    """A value of the wanted kind, or an error with its line."""
+    fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not fits:
+        kinds = {int: "a whole number", str: "a text", bool: "true or false", float: "a number", list: "a list"}
+        raise source.error(f"{path[-1]} = {value!r} must be {kinds.get(kind, 'a table')}", path)
+    return value
+
+
+def _tables(source: Source, key: str, read: Callable[[Source, Where, dict[str, Any]], Any]) -> list[Any]:
+    tables = typed(source, (key,), source.values.get(key, []), list)
+    return [read(source, (key, n), typed(source, (key, n), table, dict)) for n, table in enumerate(tables)]
+
+
+def _known(
+    source: Source, at: Where, table: Mapping[str, Any], keys: tuple[str, ...], needed: tuple[str, ...]
+) -> None:
+    for key in table:
+        if key not in keys:
+            raise source.error(f"unknown key {key!r}; there are {', '.join(keys)}", (*at, key))
+    for key in needed:
+        if key not in table:
+            raise source.error(f"{key} is missing", at)
+
+
+def _texts(source: Source, path: Where, value: Any) -> tuple[str, ...]:
+    return tuple(typed(source, path, text, str) for text in typed(source, path, value, list))
+
+
+def figures_of(source: Source, cells: tuple[Cell, ...]) -> tuple[Figure, ...]:
+    """The figures of a design."""
+    figures = _tables(source, "figures", lambda source, at, table: _figure(source, at, table, cells))
+    for number, figure in enumerate(figures):
+        if figure.name in (*TABLES, *(other.name for other in figures[:number])):
+            raise source.error(f"name = {figure.name!r} is taken", ("figures", number, "name"))
+    return tuple(figures)
+
+
+def _figure(source: Source, at: Where, table: dict[str, Any], cells: tuple[Cell, ...]) -> Figure:
+    _known(source, at, table, Figure._fields, ("name", "title"))
+    texts = {
+        key: typed(source, (*at, key), value, str) for key, value in table.items() if key not in ("methods", "where")
+    }
+    where = typed(source, (*at, "where"), table.get("where", {}), dict)
+    figure = Figure(**texts, methods=_texts(source, (*at, "methods"), table.get("methods", [])), where=where)
+    _columns(source, (*at, "where"), where)
+    if not figure.name.replace("-", "").isalnum():
+        raise source.error(f"name = {figure.name!r} must be made of letters, digits and hyphens", (*at, "name"))
+    for key in ("rows", "columns", "lines", "along"):
+        column = getattr(figure, key)
+        if column and column not in (*COLUMNS, *(("round",) if key == "along" else ())):
+            raise source.error(f"{key} = {column!r} is no column; there are {', '.join(COLUMNS)}", (*at, key))
+    along_rounds = figure.along == "round"
+    allowed = MEASURES[:2] if along_rounds else MEASURES
+    if figure.measure not in allowed or (figure.measure == "contraction" and not source.values.get("contraction")):
+        needs = {"contraction": "; contraction needs contraction = true above"}.get(figure.measure, "")
+        what = ", ".join(allowed)
+        raise source.error(
+            f"measure = {figure.measure!r}; along {figure.along} there are {what}{needs}", (*at, "measure")
+        )
+    run = {cell.method.algorithm for cell in cells}
+    unknown = [name for name in figure.methods if name not in run]
+    if unknown or ("method" in where and figure.methods):
+        raise source.error(
+            f"methods must be some of {', '.join(sorted(run))}, and not in where too", (*at, "methods")
+        )
+    return figure
+
+
+def published_of(source: Source, cells: tuple[Cell, ...], reduced: bool) -> tuple[Published, ...]:
+    """The published numbers of a design."""
+    return tuple(
+        _tables(source, "published", lambda source, at, table: _published(source, at, table, cells, reduced))
+    )
+
+
+def _published(source: Source, at: Where, table: dict[str, Any], cells: tuple[Cell, ...], reduced: bool) -> Published:
+    _known(source, at, table, Published._fields, ("where", "value", "source"))
+    where = typed(source, (*at, "where"), table["where"], dict)
+    _columns(source, (*at, "where"), where)
+    matching = [cell for cell in cells if matches(cell.values, where)]
+    if len(matching) != 1:
+        raise source.error(f"where = {where} stands for {len(matching)} cells, not for one", (*at, "where"))
+    round_ = typed(source, (*at, "round"), table.get("round", 0), int)
+    looked = marks(matching[0].rounds)
+    if round_ and round_ not in looked and not reduced:
+        near = sorted(looked, key=lambda mark: abs(mark - round_))[:2]
+        raise source.error(f"round {round_} is not looked at; {' and '.join(map(str, near))} are", (*at, "round"))
+    limits = {
+        key: typed(source, (*at, key), table[key], float) for key in ("within", "within_errors") if key in table
+    }
+    return Published(
+        where=where,
+        round=round_,
+        value=typed(source, (*at, "value"), table["value"], float),
+        within=limits.get("within"),
+        within_errors=limits.get("within_errors"),
+        source=typed(source, (*at, "source"), table["source"], str),
+        note=typed(source, (*at, "note"), table.get("note", ""), str),
+    )
+
+
+def _columns(source: Source, path: Where, where: Mapping[str, Any]) -> None:
+    for key in where:
+        if key not in COLUMNS:
+            raise source.error(f"where: {key!r} is no column; there are {', '.join(COLUMNS)}", path)
+
+
+def claims_of(source: Source) -> tuple[str, ...]:
+    """The names of a design's claims."""
+    from gaussip.studies.claims import CLAIMS
+
+    names = _texts(source, ("claims",), source.values.get("claims", []))
+    for name in names:
+        if name not in CLAIMS:
+            raise source.error(f"there is no claim {name!r}; there are {', '.join(sorted(CLAIMS))}", ("claims",))
+    return names
+
+
+def drawing_of(source: Source) -> Drawing:
+    """The networks a design draws."""
+    table, at = typed(source, ("drawing",), source.values["drawing"], dict), ("drawing",)
+    _known(source, at, table, Drawing._fields, Drawing._fields)
+    drawing = Drawing(
+        _texts(source, (*at, "networks"), table["networks"]),
+        typed(source, (*at, "sites"), table["sites"], int),
+    )
+    for network in drawing.networks:
+        try:
+            by_name(network, drawing.sites, 0)
+        except NetworkError as error:
+            raise source.error(str(error), (*at, "networks")) from error
+    return drawing
