@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gaussip.studies.claims import CLAIMS
 from gaussip.studies.design import names, of_text
 from gaussip.studies.report import report
 from gaussip.studies.run import run
@@ -60,6 +61,12 @@ def test_a_study_from_python(tmp_path, monkeypatch):
     (example,) = blocks(ROOT / "docs" / "how-to-studies.md", "python")
     exec(example, {})
     assert len(list((tmp_path / "studies" / "figure3" / "cells").iterdir())) == 10
+
+
+def test_every_claim_is_told():
+    page = (ROOT / "docs" / "how-to-studies.md").read_text(encoding="utf-8")
+    for name, claim in CLAIMS.items():
+        assert f"| `{name}` | {claim.text} |" in page
 
 
 def test_make_study_runs_every_study():

@@ -72,6 +72,25 @@ def test_every_combination_once():
     assert {c.rounds for c in of_text(SMALL, "small", most_rounds=7).cells} == {7, LONG}
 
 
+def test_what_does_not_matter_makes_no_cells():
+    toml = 'concentration = [0.1, 1]\nspread = ["dirichlet", "homogeneous"]\n[[cells]]\nmethods = ["em"]\n'
+    assert len(of_text(toml, "mine").cells) == 3
+
+
+def test_published_numbers_of_fractions_in_turn():
+    toml = """
+[[cells]]
+labelled = [0.2, [0, 0.2]]
+methods = ["mnem"]
+
+[[published]]
+where = { labelled = [[0, 0.2]], method = "mnem" }
+value = 1
+source = "here"
+"""
+    assert of_text(toml, "mine").published[0].where == {"labelled": ["0 0.2"], "method": "mnem"}
+
+
 def test_fractions_in_turn():
     design = of_text('sites = 6\n[[cells]]\nlabelled = [[0, 0.5, 0.1]]\nmethods = ["mnem"]', "mine")
     assert design.cells[0].setting.labelled == (0, 0.5, 0.1, 0, 0.5, 0.1)
@@ -121,10 +140,18 @@ def test_errors_name_the_line(line, text, says):
         ("claims = [['x']]\n[[cells]]\nmethods = ['em']\n", "line 1: claims = ['x'] must be a text"),
         ("[drawing]\nnetworks = [3]\nsites = 5\n", "line 2: networks = 3 must be a text"),
         (BARE + "[[figures]]\nname = 3\ntitle = 'a'\n", "line 4: name = 3 must be a text"),
-        (FIGURE + "methods = ['mnem']\n", "line 6: methods must be some of em"),
-        (BARE + "[[figures]]\nname = 'curves'\ntitle = 'a'\n", "line 4: name = 'curves' is taken"),
+        (FIGURE + "methods = ['mnem']\n", "line 6: methods: 'mnem' is not run; there are em"),
+        (BARE + "[[figures]]\nname = 'curves'\ntitle = 'a'\nmethods = ['em']\n", "line 4: name = 'curves' is taken"),
+        (FIGURE, "line 3: no cell is drawn"),
+        (FIGURE + "methods = ['em']\nwhere = { delta = 7 }\n", "line 3: no cell is drawn"),
+        ("delta = [1, 2]\n" + FIGURE + "methods = ['em']\n", "line 4: cells differ in delta too: add it to rows"),
+        (FIGURE + "along = 'rounds'\n", "'rounds' is no column; there are round, rows"),
+        (FIGURE + "where = { method = 'semi-em' }\n", "line 6: where: write method = 'em'"),
         (FIGURE + "measure = 'mse_ratio'\n", "along round there are log_mse, dist"),
         (FIGURE + "along = 'delta'\nmeasure = 'contraction'\n", "needs contraction ="),
+        ("delta = [1, 2]\n" + BARE + "[[published]]\nvalue = 1\nsource = 's'\nwhere = {}\n", "they differ in delta"),
+        (BARE + "[[published]]\nvalue = 1\nsource = 's'\nwhere = {labelled = [0, 1]}\n", "give one value for each"),
+        ("[[cells]]\nmethods = ['em=0.1']\n", "em has no step; write em"),
         (BARE + "[[published]]\nvalue = 1\nsource = 's'\nround = 25\nwhere = {delta = 2}\n", "line 6: round 25"),
         ("sites = 4\n[[cells]]\nmethods = ['em']\nlabelled = [[0, 0, 0, 0, 1]]\n", "5 fractions in turn for 4 sites"),
         ("replicates = 0\n[[cells]]\nmethods = ['em']\n", "line 1: replicates must be at least 1"),
@@ -176,6 +203,6 @@ def test_names_and_files_that_are_not_there(tmp_path):
 def test_where():
     assert parse_where("delta=2, spread=heterogeneous") == {"delta": 2.0, "spread": "heterogeneous"}
     assert parse_where("") == {}
-    for wrong in ("age=3", "delta", "delta="):
+    for wrong in ("age=3", "delta", "delta=", "delta=1,2", "delta=1,delta=2"):
         with pytest.raises(SettingError, match="write column=value"):
             parse_where(wrong)

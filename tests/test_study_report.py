@@ -25,7 +25,7 @@ from gaussip.studies.results import Results
 TOML = """
 title = "A & B"
 about = "Two methods."
-replicates = 4
+replicates = 12
 rounds = 1000
 claims = ["mnem-reaches-whole-sample", "nnem-fails-where-sites-differ", "labels-help"]
 
@@ -57,7 +57,7 @@ source = "here"
 
 [[published]]
 where = { delta = 2, labelled = 0.1, method = "mnem" }
-value = -4.2
+value = -4.5
 within_errors = 2
 source = "there"
 
@@ -86,10 +86,11 @@ def made(tmp_path):
         helped = cell.setting.labelled > 0 and cell.setting.delta == 1
         level = LEVEL[cell.method.algorithm] - 0.3 * helped
         above = np.array([3.0, 2.0, 1.0, 0.0, 0.0] if helped else [3.0, 2.0, 1.0, 0.5, 0.0])
-        mse = np.exp(level + above)[:, None] * np.array([1.1, 0.9, 1.1, 0.9])
-        gone = np.array([0, 0, 0, 12]) if cell.method.algorithm == "nnem" else np.zeros(4, dtype=int)
+        mse = np.exp(level + above)[:, None] * np.tile([1.1, 0.9], 6)
+        gone = np.zeros(12, dtype=int)
+        gone[-1] = 12 if cell.method.algorithm == "nnem" else 0
         mse = np.where((gone > 0) & (rounds[:, None] >= gone), np.nan, mse)
-        psi = {"psi": np.zeros((4, 3, 28)), "se_f": np.ones(4)} if cell.method.algorithm == "em" else {}
+        psi = {"psi": np.zeros((12, 3, 28)), "se_f": np.ones(12)} if cell.method.algorithm == "em" else {}
         folder.write(
             cell, {"rounds": rounds, "mse": mse, "distance": mse / 2, "bytes": 672 * rounds, "collapsed": gone, **psi}
         )
@@ -106,20 +107,22 @@ def test_numbers_beside_published_ones(made):
     assert near.verdict == "reproduced"
     assert near.measured == pytest.approx(-4.02)
     assert near.difference == pytest.approx(0.03)
-    # the log's standard error: standard deviation over mean, over the root of four
-    assert near.standard_error == pytest.approx(np.std([1.1, 0.9, 1.1, 0.9], ddof=1) / 2)
+    # the log's standard error: standard deviation over mean, over the root of twelve
+    assert near.standard_error == pytest.approx(np.std([1.1, 0.9] * 6, ddof=1) / math.sqrt(12))
     assert errors.verdict == "not reproduced"
     assert errors.allowed == pytest.approx(2 * errors.standard_error)
     assert (bare.verdict, bare.note) == ("reported", "for the record")
     assert math.isnan(bare.allowed)
-    assert missing.verdict == "not run"
+    assert missing.verdict == "round not reached"
     assert math.isnan(missing.measured)
 
 
 def test_claims_are_kept_or_refuted_by_the_numbers(made):
     reach, fails, labels = verdicts(Results(made))
     assert [one.verdict for one in (reach, fails, labels)] == ["kept", "kept", "kept"]
-    assert fails.evidence[0] == "NNEM (delta 1, labelled 0): +6.000, 1 of 4 collapsed"  # of the three left
+    assert fails.evidence[0] == (
+        "NNEM (delta 1, labelled 0): log MSE +6.000 from the whole sample's, 1 of 12 collapsed"
+    )
     cell = next(c for c in made.design.cells if c.method.algorithm == "mnem" and c.setting.delta == 2)
     found = made.read(cell)
     made.write(cell, {**found, "mse": found["mse"] * np.exp(0.2)})
@@ -140,9 +143,9 @@ def test_a_method_that_lost_data_sets_does_not_reach_and_one_that_lost_all_is_wo
             made.write(cell, found)
     reach = verdicts(Results(made))[0]
     assert reach.verdict == "refuted"
-    assert "1 of 4 collapsed (fails)" in reach.evidence[0]
+    assert "1 of 12 collapsed (fails)" in reach.evidence[0]
     # the same data sets are compared: what is left has lost as much as the whole sample's
-    assert reach.evidence[0].startswith("MNEM (delta 2, labelled 0): -0.020")
+    assert reach.evidence[0].startswith("MNEM (delta 2, labelled 0): log MSE -0.020")
 
 
 @pytest.mark.parametrize(
@@ -192,9 +195,9 @@ def test_distances_along_rounds(tmp_path):
     toml = TOML.replace('title = "log MSE"', 'title = "distance"\nmeasure = "distance"')
     folder = Folder.for_run(tmp_path / "mine", of_text(toml, "mine"))
     cell = next(c for c in folder.design.cells if c.method.algorithm == "mnem")
-    numbers = {"rounds": np.array([0, 1, 10]), "mse": np.ones((3, 4)), "bytes": np.zeros(3, dtype=int)}
-    apart = np.array([[4.0], [2.0], [0.5]]) * np.ones(4)
-    folder.write(cell, {**numbers, "distance": apart, "collapsed": np.zeros(4, dtype=int)})
+    numbers = {"rounds": np.array([0, 1, 10]), "mse": np.ones((3, 12)), "bytes": np.zeros(3, dtype=int)}
+    apart = np.array([[4.0], [2.0], [0.5]]) * np.ones(12)
+    folder.write(cell, {**numbers, "distance": apart, "collapsed": np.zeros(12, dtype=int)})
     report(folder)
     assert [row["distance"] for row in rows_of(folder.path / "report" / "both.csv")] == ["2.0", "0.5"]
 
@@ -217,7 +220,7 @@ def test_tables(made):
     curves = pq.read_table(out / "curves.parquet").to_pylist()
     assert len(curves) == len(rows_of(out / "curves.csv")) == 12 * 5
     late = [r for r in curves if r["method"] == "nnem" and r["round"] == 1000]
-    assert {r["data_sets_left"] for r in late} == {3}
+    assert {r["data_sets_left"] for r in late} == {11}
     assert {r["eta"] for r in late} == {None}
 
 
@@ -239,6 +242,18 @@ def test_figures_have_their_tables_and_are_pictures(made):
     first = {path.name: path.read_bytes() for path in out.iterdir()}
     report(made)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == first
+
+
+def test_what_collapsed_at_once_is_a_cross(made):
+    for cell in made.design.cells:
+        if cell.method.algorithm == "nnem":
+            found = made.read(cell)
+            found["collapsed"][:] = 1
+            found["mse"][1:] = np.nan
+            made.write(cell, found)
+    report(made)
+    drawn = [r for r in rows_of(made.path / "report" / "both.csv") if r["line"] == "NNEM" and r["row"] == "r = 0"]
+    assert [(r["round"], float(r["log MSE"])) for r in drawn] == [("1", pytest.approx(5.0))] * 2
 
 
 class Reader(HTMLParser):
@@ -269,7 +284,7 @@ def test_the_page(made):
     assert "# A & B" in markdown
     assert markdown.count("not reproduced") == 1
     assert "Kept: NNEM does not come near" in markdown
-    assert "`gaussip study run mine.toml --replicates 4`" in markdown
+    assert "`gaussip study run mine.toml --replicates 12`" in markdown
     assert "reduced" not in markdown
     assert "://" not in html  # nothing is fetched
 
@@ -312,11 +327,14 @@ def test_the_commands(tmp_path):
     assert code == 0, errors
     found = json.loads(printed)
     assert found["missing"] == 0
-    assert {one["verdict"] for one in found["published"]} == {"not run", "not reproduced", "reported"}
+    assert {one["verdict"] for one in found["published"]} == {"round not reached", "reported"}
     assert len(found["claims"]) == 3
+    assert found["reduced"]
+    assert len(found["cells"]) == 12
     code, printed, _ = call("report", out)
     assert code == 0
-    assert "published and measured log MSE" in printed
+    assert "published and measured log MSE: 0 of 4 reproduced" in printed
+    assert "a reduced run" in printed
     assert "reduced run" in (tmp_path / "out" / "report" / "report.md").read_text()
     for words, says in (
         (("run", "figure9"), "there is no study 'figure9'"),

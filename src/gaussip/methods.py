@@ -47,4 +47,6 @@ def parse_method(text: str, eta: float) -> Method:
         raise SettingError(f"{text!r}: after '=' stands the step eta, for instance ngd=0.003") from None
     algorithm = name.removeprefix(SEMI)
     made = algorithms.make(algorithm, chosen)  # refuses unknown names and impossible steps
+    if step and not algorithms.has_step(algorithm):
+        raise SettingError(f"{text!r}: {algorithm} has no step; write {name}")
     return Method(algorithm, made.eta, name.startswith(SEMI))

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ParamSpec
 import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -127,10 +127,11 @@ def component_names(mixture: Any) -> list[str]:
 
 
 @contextmanager
-def progress(total: int, after: float = 2.0) -> Iterator[Callable[[str, int], None]]:
+def progress(total: int, after: float = 2.0, *, percent: bool = False) -> Iterator[Callable[[str, int], None]]:
     """A bar on standard error, shown once the work has taken two seconds: call it with a text and the count done."""
     began = time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    count = TaskProgressColumn() if percent else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
     bar = Progress(*columns, console=err, transient=True)
     task = bar.add_task("", total=total)
     started = False

@@ -9,6 +9,7 @@ import typer
 
 from gaussip.cli.console import Answer, Json, command, progress, table
 
+MANY = 12  # lines of a table on the terminal
 app = typer.Typer(
     help="Simulation studies: the paper's figures, and your own designs.",
     no_args_is_help=True,
@@ -29,7 +30,10 @@ def list_(json: Json = False) -> Answer:
     from gaussip.studies.design import load, names
 
     designs = [load(name) for name in names()]
-    rows = [[design.name, str(len(design.cells)), str(design.replicates), design.title] for design in designs]
+    rows = [
+        [design.name, *(map(str, (len(design.cells), design.replicates)) if design.cells else ("", "")), design.title]
+        for design in designs
+    ]
     studies = [
         {"name": design.name, "title": design.title, "cells": len(design.cells), "replicates": design.replicates}
         for design in designs
@@ -84,7 +88,7 @@ def run(
     to_device(0.0, device)  # refuses a device that is not there before anything is written
     folder = out or Path("studies") / design.name
     try:
-        with progress(1000) as advance:
+        with progress(1000, percent=True) as advance:
             done = run_study(
                 design, folder, where=chosen, device=device, jobs=jobs,
                 watch=lambda text, part: advance(text, int(1000 * part)),
@@ -117,25 +121,31 @@ def report(
 
 def _told(made: object) -> Answer:
     from gaussip.studies.page import shown
-    from gaussip.studies.published import Comparison
     from gaussip.studies.report import Report
 
     assert isinstance(made, Report)
     parts: list[object] = []
+    few = [one for one in made.comparisons if one.verdict != "reproduced"]
     if made.comparisons:
         columns = ["cell", "round", "published", "measured", "s.e.", "verdict"]
         rows = [
-            [shown(one[j]) for j in map(Comparison._fields.index, ("cell", "round", "published", "measured"))]
-            + [shown(one.standard_error), one.verdict]
-            for one in made.comparisons
+            [shown(value) for value in (one.cell, one.round, one.published, one.measured, one.standard_error)]
+            + [one.verdict]
+            for one in (made.comparisons if len(made.comparisons) <= MANY else few)
         ]
-        parts.append(table(columns, rows, "published and measured log MSE", ["verdict"]))
+        good = len(made.comparisons) - len(few)
+        title = f"published and measured log MSE: {good} of {len(made.comparisons)} reproduced"
+        parts.append(table(columns, rows, title, ["verdict"]))
     if made.verdicts:
-        parts.append(table(["verdict", "claim"], [[one.verdict, one.text] for one in made.verdicts], texts=["claim"]))
+        verdicts = [[one.verdict, one.text] for one in made.verdicts]
+        parts.append(table(["verdict", "claim"], verdicts, texts=["claim"]))
+    if made.reduced:
+        parts.append("a reduced run: with all data sets and rounds of the design verdicts may be others")
     if made.missing:
         parts.append(f"{made.missing} cells have not been run")
     parts.append(f"report: {made.folder / 'report.html'} (and report.md)")
     return Answer(
         parts, folder=str(made.folder), files=[str(path) for path in made.files], missing=made.missing,
+        reduced=made.reduced, cells=made.summary,
         published=[one._asdict() for one in made.comparisons], claims=[one._asdict() for one in made.verdicts],
     )  # fmt: skip

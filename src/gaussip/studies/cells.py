@@ -156,12 +156,10 @@ def cells_of(source: Source, seed: int, most_rounds: int | None) -> tuple[Cell, 
             try:
                 found.update(dict.fromkeys(_cells(chosen, seed, most_rounds)))
             except GaussipError as error:
-                path = (
-                    lists["network"][1]
-                    if isinstance(error, NetworkError) and "network" in lists
-                    else ("cells", number)
+                culprit = (
+                    "network" if isinstance(error, NetworkError) else "labelled" if "in turn" in str(error) else ""
                 )
-                raise source.error(str(error), path) from error
+                raise source.error(str(error), lists.get(culprit, (None, ("cells", number)))[1]) from error
     return tuple(sorted(found, key=lambda cell: cell.method.algorithm != POOLED))
 
 
@@ -185,10 +183,17 @@ def _cells(chosen: Mapping[str, Any], seed: int, most_rounds: int | None) -> Ite
         if len(labelled) > M:
             raise SettingError(f"labelled gives {len(labelled)} fractions in turn for {M} sites")
         labelled = tuple(itertools.islice(itertools.cycle(labelled), M))
+    spread = value["spread"]
     setting = Setting(
-        n_rows=value["rows"], n_sites=M, n_features=value["features"], delta=value["delta"], spread=value["spread"],
-        concentration=value["concentration"], size_ratio=value["size_ratio"], labelled=labelled,
-    )  # fmt: skip
+        n_rows=value["rows"],
+        n_sites=M,
+        n_features=value["features"],
+        delta=value["delta"],
+        spread=spread,
+        concentration=value["concentration"] if spread == "dirichlet" else KEYS["concentration"][1],
+        size_ratio=value["size_ratio"],
+        labelled=labelled,
+    )
     semi = max(labelled) > 0 if isinstance(labelled, tuple) else labelled > 0
     method = parse_method(value["methods"], value["eta"])._replace(semi=semi)
     rounds = value["rounds"] if most_rounds is None else min(value["rounds"], most_rounds)
@@ -214,8 +219,9 @@ def parse_where(text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for part in filter(None, text.split(",")):
         key, _, value = (piece.strip() for piece in part.partition("="))
-        if key not in COLUMNS or not value:
-            raise SettingError(f"--where {part!r}: write column=value; the columns are {', '.join(COLUMNS)}")
+        if key not in COLUMNS or not value or key in found:
+            what = "write column=value, one value for each column"
+            raise SettingError(f"--where {part!r}: {what}; the columns are {', '.join(COLUMNS)}")
         try:
             found[key] = float(value)
         except ValueError:

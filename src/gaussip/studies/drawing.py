@@ -14,7 +14,7 @@ from gaussip.plots.network import draw_network
 from gaussip.plots.panels import Line, draw_panels
 from gaussip.studies.cells import POOLED, Cell
 from gaussip.studies.design import Design
-from gaussip.studies.parts import Figure
+from gaussip.studies.parts import Figure, drawn
 from gaussip.studies.results import NotRunError, Results
 
 NAMES = {"log_mse": "log MSE", "mse_ratio": "MSE over the whole sample's", "distance": "distance",
@@ -29,25 +29,23 @@ def draw_figure(results: Results, figure: Figure, folder: Path) -> list[Path]:
         return []
     return draw_panels(
         lines, folder / f"{figure.name}.png", title=figure.title, xlabel=NAMES.get(figure.along, figure.along),
-        ylabel=NAMES[figure.measure], log_y=figure.measure == "distance",
+        ylabel=NAMES[figure.measure], points=figure.along != "round", log_y=figure.measure == "distance",
     )  # fmt: skip
 
 
 def _lines(results: Results, figure: Figure) -> Iterator[Line]:
-    cells = (
-        results.all(**figure.where, method=list(figure.methods)) if figure.methods else results.others(**figure.where)
-    )
+    cells = [cell for cell in drawn(figure, results.design.cells) if cell not in results.missing]
     if figure.along != "round":
         yield from _along(results, figure, cells)
         return
     for cell in cells:
         rounds, curve, collapsed = results.rounds(cell), results.curve(cell, figure.measure), results.collapsed(cell)
-        half = np.mean((collapsed == 0) | (collapsed > rounds[:, None]), axis=1) >= 0.5  # of the data sets are left
-        shown = (rounds > 0) & half & np.isfinite(curve)
+        left = np.mean((collapsed == 0) | (collapsed > rounds[:, None]), axis=1)
+        shown = (rounds > 0) & (left > 0.5) & np.isfinite(curve)
         x, y = rounds[shown].tolist(), curve[shown].tolist()
-        if x:
-            cross = None if half.all() else len(x) - 1
-            yield Line(*_panel(cell, figure), _label(cell, figure), x, y, cross=cross)
+        if not x:  # gone at once: a cross where it began
+            x, y = [1], curve[:1].tolist()
+        yield Line(*_panel(cell, figure), _label(cell, figure), x, y, cross=bool(left[-1] <= 0.5))
     if figure.measure == "log_mse":
         yield from _levels(results, figure, cells)
 
@@ -55,9 +53,9 @@ def _lines(results: Results, figure: Figure) -> Iterator[Line]:
 def _levels(results: Results, figure: Figure, cells: list[Cell]) -> Iterator[Line]:
     """The whole sample's log MSE in each panel."""
     done = set(results.all(method=POOLED))
-    drawn = [(cell.pooled, *_panel(cell, figure)) for cell in cells if cell.pooled in done]
+    placed = [(cell.pooled, *_panel(cell, figure)) for cell in cells if cell.pooled in done]
     last = max((cell.rounds for cell in cells), default=1)
-    for cell, row, column in dict.fromkeys(drawn):
+    for cell, row, column in dict.fromkeys(placed):
         value = results.log_mse(cell).value
         own = figure.lines != "method" and cell.values[figure.lines] != ""
         yield Line(
@@ -92,7 +90,11 @@ def _label(cell: Cell, figure: Figure) -> str:
 
 
 def _named(key: str, value: Any) -> str:
+    if value == "":  # it does not matter to this cell
+        return ""
     text = f"{value:g}" if isinstance(value, float) else str(value)
+    if key == "labelled" and isinstance(value, str):
+        text = f"{value.replace(' ', ', ')} in turn"
     return text if key in ("spread", "network") else f"{NAMES.get(key, key)} = {text}"
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from gaussip.errors import NetworkError
 from gaussip.networks import by_name
-from gaussip.studies.cells import COLUMNS, Cell, matches
+from gaussip.studies.cells import COLUMNS, POOLED, Cell, in_turn, matches
 from gaussip.studies.marks import marks
 from gaussip.studies.source import Path as Where
 from gaussip.studies.source import Source
@@ -89,20 +89,43 @@ def figures_of(source: Source, cells: tuple[Cell, ...]) -> tuple[Figure, ...]:
     return tuple(figures)
 
 
+def drawn(figure: Figure, cells: Iterable[Cell]) -> list[Cell]:
+    """The cells of a figure; the whole sample's only where its methods name it."""
+    chosen = [cell for cell in cells if matches(cell.values, figure.where)]
+    return [
+        cell for cell in chosen if cell.method.algorithm in (figure.methods or {cell.method.algorithm} - {POOLED})
+    ]
+
+
+def _check_drawn(source: Source, at: Where, figure: Figure, cells: tuple[Cell, ...]) -> None:
+    """Refuse a figure without cells, or one in which two of them would be the same line, or point of a line."""
+    shown = drawn(figure, cells)
+    if not shown:
+        raise source.error("no cell is drawn: see its where and its methods", at)
+    keys = [key for key in (figure.rows, figure.columns, figure.lines, figure.along) if key and key != "round"]
+    keys += ["eta"] if figure.lines == "method" else []
+    seen: dict[tuple[Any, ...], Cell] = {}
+    for cell in shown:
+        other = seen.setdefault(tuple(cell.values[key] for key in keys), cell)
+        if other is not cell:
+            differ = ", ".join(key for key in COLUMNS if cell.values[key] != other.values[key])
+            raise source.error(f"cells differ in {differ} too: add it to rows, columns, lines or where", at)
+
+
 def _figure(source: Source, at: Where, table: dict[str, Any], cells: tuple[Cell, ...]) -> Figure:
     _known(source, at, table, Figure._fields, ("name", "title"))
     texts = {
         key: typed(source, (*at, key), value, str) for key, value in table.items() if key not in ("methods", "where")
     }
-    where = typed(source, (*at, "where"), table.get("where", {}), dict)
+    where = _where(source, (*at, "where"), table.get("where", {}))
     figure = Figure(**texts, methods=_texts(source, (*at, "methods"), table.get("methods", [])), where=where)
-    _columns(source, (*at, "where"), where)
     if not figure.name.replace("-", "").isalnum():
         raise source.error(f"name = {figure.name!r} must be made of letters, digits and hyphens", (*at, "name"))
     for key in ("rows", "columns", "lines", "along"):
         column = getattr(figure, key)
         if column and column not in (*COLUMNS, *(("round",) if key == "along" else ())):
-            raise source.error(f"{key} = {column!r} is no column; there are {', '.join(COLUMNS)}", (*at, key))
+            known = ", ".join((*(("round",) if key == "along" else ()), *COLUMNS))
+            raise source.error(f"{key} = {column!r} is no column; there are {known}", (*at, key))
     along_rounds = figure.along == "round"
     allowed = MEASURES[:2] if along_rounds else MEASURES
     if figure.measure not in allowed or (figure.measure == "contraction" and not source.values.get("contraction")):
@@ -112,11 +135,12 @@ def _figure(source: Source, at: Where, table: dict[str, Any], cells: tuple[Cell,
             f"measure = {figure.measure!r}; along {figure.along} there are {what}{needs}", (*at, "measure")
         )
     run = {cell.method.algorithm for cell in cells}
-    unknown = [name for name in figure.methods if name not in run]
-    if unknown or ("method" in where and figure.methods):
-        raise source.error(
-            f"methods must be some of {', '.join(sorted(run))}, and not in where too", (*at, "methods")
-        )
+    for name in figure.methods:
+        if name not in run:
+            raise source.error(f"methods: {name!r} is not run; there are {', '.join(sorted(run))}", (*at, "methods"))
+    if figure.measure == "contraction" and figure.methods != (POOLED,):
+        raise source.error(f"contraction is the whole sample's: write methods = ['{POOLED}']", (*at, "measure"))
+    _check_drawn(source, at, figure, cells)
     return figure
 
 
@@ -129,16 +153,24 @@ def published_of(source: Source, cells: tuple[Cell, ...], reduced: bool) -> tupl
 
 def _published(source: Source, at: Where, table: dict[str, Any], cells: tuple[Cell, ...], reduced: bool) -> Published:
     _known(source, at, table, Published._fields, ("where", "value", "source"))
-    where = typed(source, (*at, "where"), table["where"], dict)
-    _columns(source, (*at, "where"), where)
+    where = _where(source, (*at, "where"), table["where"])
+    if any(isinstance(value, list) and len(value) != 1 for value in where.values()):
+        raise source.error("where: give one value for each column; fractions in turn as [[0, 0.2]]", (*at, "where"))
     matching = [cell for cell in cells if matches(cell.values, where)]
     if len(matching) != 1:
-        raise source.error(f"where = {where} stands for {len(matching)} cells, not for one", (*at, "where"))
+        differ = [key for key in COLUMNS if len({cell.values[key] for cell in matching}) > 1]
+        how = f"; they differ in {', '.join(differ)}" if differ else ""
+        raise source.error(
+            f"where = {table['where']} stands for {len(matching)} cells, not for one{how}", (*at, "where")
+        )
     round_ = typed(source, (*at, "round"), table.get("round", 0), int)
     looked = marks(matching[0].rounds)
     if round_ and round_ not in looked and not reduced:
         near = sorted(looked, key=lambda mark: abs(mark - round_))[:2]
-        raise source.error(f"round {round_} is not looked at; {' and '.join(map(str, near))} are", (*at, "round"))
+        what = " and ".join(map(str, near))
+        raise source.error(
+            f"round {round_} is not looked at; of {looked[-1]} rounds the nearest are {what}", (*at, "round")
+        )
     limits = {
         key: typed(source, (*at, key), table[key], float) for key in ("within", "within_errors") if key in table
     }
@@ -153,10 +185,20 @@ def _published(source: Source, at: Where, table: dict[str, Any], cells: tuple[Ce
     )
 
 
-def _columns(source: Source, path: Where, where: Mapping[str, Any]) -> None:
-    for key in where:
+def _where(source: Source, path: Where, given: Any) -> dict[str, Any]:
+    """Columns with their value, or a list of values; fractions in turn are a list in a list."""
+    where = dict(typed(source, path, given, dict))
+    for key, value in where.items():
         if key not in COLUMNS:
             raise source.error(f"where: {key!r} is no column; there are {', '.join(COLUMNS)}", path)
+        if key == "method" and str(value).startswith("semi-"):
+            raise source.error(f"where: write method = {value[5:]!r}; methods see the labels there are", path)
+        if key == "labelled" and isinstance(value, list):
+            try:
+                where[key] = [in_turn(tuple(map(float, one))) if isinstance(one, list) else one for one in value]
+            except (TypeError, ValueError):
+                raise source.error(f"where: labelled = {value} must be fractions", path) from None
+    return where
 
 
 def claims_of(source: Source) -> tuple[str, ...]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from gaussip.studies.cells import matches
 from gaussip.studies.claims.base import said
 from gaussip.studies.parts import Published
 from gaussip.studies.results import NotRunError, Results
+
+FEW = 10  # data sets: a standard error of fewer says little
 
 
 class Comparison(NamedTuple):
@@ -21,7 +24,7 @@ class Comparison(NamedTuple):
     standard_error: float
     difference: float
     allowed: float  #: NaN where nothing was asked for
-    verdict: str  #: reproduced, not reproduced, reported or not run
+    verdict: str  #: reproduced, not reproduced, reported (nothing was asked for), not run or round not reached
     note: str
 
 
@@ -31,26 +34,22 @@ def comparisons(results: Results) -> list[Comparison]:
 
 
 def _compared(results: Results, one: Published) -> Comparison:
+    (cell,) = [cell for cell in results.design.cells if matches(cell.values, one.where)]
     told: dict[str, Any] = {
-        "round": one.round or "last",
-        "source": one.source,
-        "published": one.value,
+        "cell": said(cell, results), "round": one.round or "end", "source": one.source, "published": one.value,
         "note": one.note,
-    }
+    }  # fmt: skip
     try:
-        cell = results.one(**one.where)
         ours = results.log_mse(cell, one.round)
     except NotRunError:
-        name = ", ".join(f"{key} {value}" for key, value in one.where.items())
         numbers: dict[str, Any] = dict.fromkeys(("measured", "standard_error", "difference", "allowed"), math.nan)
-        return Comparison(cell=name, verdict="not run", **numbers, **told)
+        return Comparison(verdict="not run" if cell in results.missing else "round not reached", **numbers, **told)
     apart = ours.value - one.value
     limits = [] if one.within is None else [one.within]
-    if one.within_errors is not None and math.isfinite(ours.error):
+    if one.within_errors is not None and results.design.replicates >= FEW:
         limits.append(one.within_errors * ours.error)
     verdict = "reported" if not limits else "reproduced" if abs(apart) <= max(limits) else "not reproduced"
     return Comparison(
-        cell=said(cell, results),
         measured=ours.value,
         standard_error=ours.error,
         difference=apart,

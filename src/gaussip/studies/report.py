@@ -26,6 +26,8 @@ class Report(NamedTuple):
     comparisons: list[Comparison]
     verdicts: list[Verdict]
     missing: int  #: cells that were not run
+    reduced: bool  #: whether there are fewer data sets or rounds than the design has
+    summary: list[dict[str, Any]]  #: what each cell ended with
 
 
 def report(folder: Folder) -> Report:
@@ -41,10 +43,12 @@ def report(folder: Folder) -> Report:
         name = design.name if design.name in names() else f"{design.name}.toml"
         limit = f" --rounds {design.most_rounds}" if design.most_rounds else ""
         page.paragraph(
-            f"{design.replicates} data sets in each of {len(design.cells)} cells, seed {design.seed}. Run with "
+            f"{design.replicates} data set{'s' * (design.replicates > 1)} in each of {len(design.cells)} cells, seed "
+            f"{design.seed}. Run with "
             f"`gaussip study run {name} --replicates {design.replicates}{limit}`."
         )
-    if design.settings != of_text(design.text, design.name).settings:
+    reduced = design.settings != of_text(design.text, design.name).settings
+    if reduced:
         page.paragraph("This is a reduced run: with all data sets and rounds of the design verdicts may be others.")
     if results.missing:
         page.paragraph(
@@ -63,7 +67,10 @@ def report(folder: Folder) -> Report:
         if made:
             page.image(f"{figure.name}.png", figure.title)
             page.paragraph(f"{figure.title}. Drawn from `{figure.name}.csv`.")
+        else:
+            page.paragraph(f"{figure.title}: none of the cells has been run.")
     compared, judged = comparisons(results), verdicts(results)
+    lines = sorted(results.summary(), key=lambda line: line["method"] == POOLED)
     if compared:
         page.heading("Published and measured")
         page.table([name.replace("_", " ") for name in Comparison._fields], compared)
@@ -80,17 +87,19 @@ def report(folder: Folder) -> Report:
         page.heading("All cells, after their last round")
         ends = ("round", "log_mse", "standard_error", "mse_ratio", "distance", "collapsed")
         shown = [*design.varying, *ends]
-        lines = sorted(results.summary(), key=lambda line: line["method"] == POOLED)
-        page.table([key.replace("_", " ") for key in shown], [[_short(line[key]) for key in shown] for line in lines])
+        page.table([key.replace("_", " ") for key in shown], [[_short(line, key) for key in shown] for line in lines])
         page.paragraph("`summary.csv` has all columns, `curves.csv` and `curves.parquet` every round looked at.")
     for ending, text in ((".md", page.markdown), (".html", page.html)):
         with whole(out / f"report{ending}") as partial:
             partial.write_text(text, encoding="utf-8")
         files.append(out / f"report{ending}")
-    return Report(out, files, compared, judged, len(results.missing))
+    return Report(out, files, compared, judged, len(results.missing), reduced, lines)
 
 
-def _short(value: Any) -> Any:
+def _short(line: Mapping[str, Any], key: str) -> Any:
+    value = line[key]
+    if key == "round" and line["method"] == POOLED:
+        return "end"
     return f"{value:.4g}" if isinstance(value, float) and value == value else value
 
 

@@ -53,7 +53,8 @@ class Results:
         """The cell with these values."""
         found = self.all(**where)
         if len(found) != 1:
-            raise NotRunError(f"{len(found)} cells have been run with {where}")
+            shown = ", ".join(f"{key} {value}" for key, value in where.items())
+            raise NotRunError(f"{'no cell' if not found else f'{len(found)} cells'} with {shown} has been run")
         return found[0]
 
     def rounds(self, cell: Cell) -> NDArray:

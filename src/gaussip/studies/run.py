@@ -41,9 +41,8 @@ def run(
     for key, value in (where or {}).items():
         known = {cell.values[key] for cell in design.cells} - {""}
         if value not in known:
-            raise SettingError(
-                f"no cell of {design.name} has {key} = {value}; there are {', '.join(map(str, known))}"
-            )
+            there = ", ".join(sorted(map(_plain, known)))
+            raise SettingError(f"no cell of {design.name} has {key} = {_plain(value)}; there are {there}")
     chosen = {cell for cell in design.cells if matches(cell.values, where or {})}
     if design.cells and not chosen:
         raise SettingError(f"no cell of {design.name} has {where}")
@@ -65,6 +64,10 @@ def run(
             done += _cost(cell)
             follow(design.name_of(cell), 0.0)
     return folder
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _cost(cell: Cell) -> float:

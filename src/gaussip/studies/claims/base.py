@@ -82,4 +82,5 @@ def said(cell: Cell, results: Results) -> str:
     """A cell in a line of evidence."""
     values = {key: cell.values[key] for key in results.design.varying if key != "method" and cell.values[key] != ""}
     shown = (f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}" for key, value in values.items())
-    return f"{cell.method.name} ({', '.join(shown)})"
+    told = ", ".join(shown)
+    return f"{cell.method.name} ({told})" if told else cell.method.name

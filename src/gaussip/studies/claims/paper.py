@@ -31,7 +31,7 @@ def _apart(results: Results, cell: Cell) -> str:
     """How far a cell lies above the whole sample, and how many data sets it lost."""
     gone = int((results.collapsed(cell) > 0).sum())
     lost = f", {gone} of {results.design.replicates} collapsed" if gone else ""
-    return f"{behind(results, cell):+.3f}{lost}"
+    return f"log MSE {behind(results, cell):+.3f} from the whole sample's{lost}"
 
 
 @claim("nnem-fails-where-sites-differ", "NNEM does not come near the whole sample's MSE where sites differ")
