@@ -138,7 +138,8 @@ def wait_for_cells(process: subprocess.Popen, folder: Path, count: int) -> None:
         time.sleep(0.005)
 
 
-LONGER = SMALL.replace("replicates = 3", "replicates = 4").replace("rounds = 60", "rounds = 1500")
+LONGER = SMALL.replace("replicates = 3", "replicates = 5").replace("rounds = 60", "rounds = 1200")
+LONGER = LONGER.replace("eta = [0.05, 0.1]", "eta = [0.002, 0.003]")  # too small to arrive early
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
