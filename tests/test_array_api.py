@@ -30,8 +30,8 @@ def test_moments(dataset, rows, start):
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_every_algorithm(name, dataset, rows, start):
-    W = mixing_weights("circle(2)", range(5))
-    settings = {"max_rounds": 5, "reg_covar": 1e-3, "weighting": "rows"}
+    W = mixing_weights("ring" if REGISTRY[name].two_way else "circle(2)", range(5))
+    settings = {"max_rounds": 12, "reg_covar": 1e-3, "weighting": "rows"}
     wanted = simulate(make(name, 0.05), start, rows, W, **settings)
     on_strict = Theta(*map(strict.asarray, start))
     found = simulate(make(name, 0.05), on_strict, strict_rows(dataset), W, **settings)

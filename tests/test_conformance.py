@@ -11,7 +11,7 @@ from gaussip.algorithms import REGISTRY, Site, make, one_round
 from gaussip.data.generate import Setting, draw, paper_start
 from gaussip.errors import CollapseError, SettingError
 from gaussip.moments import moments
-from gaussip.networks import mixing_weights
+from gaussip.networks import mixing_weights, two_way_weights
 from gaussip.parameters import Theta, pack, reorder
 from gaussip.rows import Rows
 from gaussip.simulation import consensus, simulate, site_facts
@@ -21,13 +21,20 @@ ETA = 0.05
 pytestmark = pytest.mark.filterwarnings("ignore::gaussip.errors.PooledTargetWarning")
 
 
+def weights(name, network, n_sites, seed=None):
+    """The network's, or a two-way one's for an algorithm that needs it."""
+    if REGISTRY[name].two_way:
+        return two_way_weights(mixing_weights("ring", range(n_sites)), range(n_sites), name)
+    return mixing_weights(network, range(n_sites), seed=seed)
+
+
 def run(name, start, rows, W, n=15, **settings):
     settings = {"reg_covar": 1e-3, **settings}
     return simulate(make(name, ETA), start, rows, W, max_rounds=n, **settings)
 
 
-def test_the_registry_is_the_paper_s():
-    assert {"em", "local", "nnem", "mnem", "dem", "ngd"} <= set(ALL)
+def test_the_registry():
+    assert {"em", "local", "nnem", "mnem", "dem", "ngd", "exact"} <= set(ALL)
     with pytest.raises(SettingError, match="there is no algorithm 'nem'; there are: "):
         make("nem", 0.1)
     for eta in (0, -1, 1.5, float("nan"), "x"):
@@ -38,7 +45,7 @@ def test_the_registry_is_the_paper_s():
 @pytest.mark.parametrize("name", ALL)
 def test_state_holds_arrays_and_survives_a_file_without_pickle(name, rows, start):
     algorithm = make(name, ETA)
-    W = mixing_weights("circle(2)", range(5))
+    W = weights(name, "circle(2)", 5)
     begin = Theta(*(np.broadcast_to(part, (5, *part.shape)) for part in start))
     state = algorithm.init(begin, site_facts(rows.mass, W, "rows"))
 
@@ -59,7 +66,7 @@ def test_the_pooled_estimate_is_a_fixed_point_where_all_sites_hold_the_same_rows
     pooled = run("em", start, Rows.of_sites([X], [labels], None, 3), np.ones((1, 1)), 3000, tol=1e-14).theta
     pooled = Theta(*(part[0] for part in pooled))
     rows = Rows.of_sites([X] * 4, [labels] * 4, None, 3)
-    found = run(name, pooled, rows, mixing_weights("circle(2)", range(4)), 5).theta
+    found = run(name, pooled, rows, weights(name, "circle(2)", 4), 5).theta
     np.testing.assert_allclose(pack(found), np.broadcast_to(pack(pooled), pack(found).shape), rtol=0, atol=1e-10)
 
 
@@ -69,7 +76,7 @@ def test_permuting_components_permutes_the_answer(name, weighting, dataset, star
     order = np.array([2, 0, 1])
     new_number = np.argsort(order)
     labels = np.where(dataset.labels >= 0, new_number[dataset.labels], -1)
-    W = mixing_weights("fixed-degree(2)", range(5), seed=1)
+    W = weights(name, "fixed-degree(2)", 5, seed=1)
     values = dataset.by_site(dataset.X)
     one = run(name, start, Rows.of_sites(values, dataset.by_site(dataset.labels), None, 3), W, weighting=weighting)
     other = run(name, reorder(start, order), Rows.of_sites(values, dataset.by_site(labels), None, 3), W,
@@ -83,7 +90,7 @@ def test_permuting_components_permutes_the_answer(name, weighting, dataset, star
 @pytest.mark.parametrize("weighting", ["rows", "equal"])
 def test_permuting_sites_permutes_the_answer(name, weighting, dataset, start):
     order = np.array([3, 1, 4, 0, 2])
-    W = mixing_weights("fixed-degree(2)", range(5), seed=1).toarray()
+    W = weights(name, "fixed-degree(2)", 5, seed=1).toarray()
     values, labels = dataset.by_site(dataset.X), dataset.by_site(dataset.labels)
     one = run(name, start, Rows.of_sites(values, labels, None, 3), W, weighting=weighting)
     moved = Rows.of_sites([values[m] for m in order], [labels[m] for m in order], None, 3)
@@ -94,7 +101,7 @@ def test_permuting_sites_permutes_the_answer(name, weighting, dataset, start):
 @pytest.mark.parametrize("name", [name for name in ALL if name != "em"])
 def test_sites_one_by_one_give_the_same_bits_as_stacked(name, dataset, rows, start):
     """Each site alone, with no leading axes, hearing its neighbours' messages in sorted order."""
-    W = mixing_weights("fixed-degree(2)", range(5), seed=1)
+    W = weights(name, "fixed-degree(2)", 5, seed=1)
     algorithm = make(name, ETA)
     stacked = run(name, start, rows, W)
     facts = site_facts(rows.mass, W, "rows")
@@ -106,7 +113,11 @@ def test_sites_one_by_one_give_the_same_bits_as_stacked(name, dataset, rows, sta
         def exchange(message, m, sent=sent):
             heard = {}
             for channel in message:
-                heard[channel] = sum((dense[m, q] * sent[q][channel] for q in range(5) if dense[m, q] > 0), 0.0)
+                theirs = [(dense[m, q], sent[q][channel]) for q in range(5) if dense[m, q] > 0]
+                if channel == "max":
+                    heard[channel] = np.maximum.reduce([values for _, values in theirs])
+                else:
+                    heard[channel] = sum((weight * values for weight, values in theirs), 0.0)
             return heard
 
         states = [
@@ -123,7 +134,7 @@ def test_sites_one_by_one_give_the_same_bits_as_stacked(name, dataset, rows, sta
 
 @pytest.mark.parametrize("name", ALL)
 def test_replicates_side_by_side_give_the_same_bits_as_alone(name):
-    W = mixing_weights("circle", range(4))
+    W = weights(name, "circle", 4)
     setting = Setting(n_rows=400, n_sites=4, n_features=2, labelled=0.3)
     alone, rows, starts = [], [], []
     for seed in range(3):
@@ -144,14 +155,14 @@ def test_any_labelled_fraction_at_any_site(name, labelled):
     setting = Setting(n_rows=1500, n_sites=5, n_features=2, labelled=labelled, spread="homogeneous")
     data = draw(setting, 2)
     rows = Rows.of_sites(data.by_site(data.X), data.by_site(data.labels), None, 3)
-    found = run(name, data.truth, rows, mixing_weights("circle", range(5)))
+    found = run(name, data.truth, rows, weights(name, "circle", 5))
     assert np.isfinite(pack(found.theta)).all()
     np.testing.assert_allclose(found.theta.weights.sum(axis=-1), 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_labels_matter_and_weights_of_two_are_rows_twice(name, dataset, start):
-    W = mixing_weights("circle", range(5))
+    W = weights(name, "circle", 5)
     values, labels = dataset.by_site(dataset.X), dataset.by_site(dataset.labels)
     rng = np.random.default_rng(0)
     counts = [rng.integers(0, 3, len(x)) for x in values]
@@ -171,7 +182,7 @@ def test_an_algorithm_improves_on_its_start(name):
     data = draw(Setting(n_rows=4000, n_sites=4, spread="homogeneous"), 5)
     rows = Rows.of_sites(data.by_site(data.X))
     begin = paper_start(data.truth, 0.3, np.random.default_rng(1))
-    found = run(name, begin, rows, mixing_weights("circle", range(4)), 400)
+    found = run(name, begin, rows, weights(name, "circle", 4), 400)
     middle = consensus(found.theta, rows.mass)
 
     def error(theta):
@@ -191,7 +202,7 @@ def test_one_round_may_end_without_a_pass_over_the_rows(rows, start):
         mixed: int
 
     class Twice:
-        name, eta, network_sets_target = "twice", ETA, True
+        name, eta, network_sets_target, two_way = "twice", ETA, True, False
         inner = MNEM(ETA)
 
         def init(self, start, site):

@@ -17,7 +17,7 @@ from gaussip.errors import CollapseError, PooledTargetWarning
 from gaussip.exchange import Stacked
 from gaussip.history import History, Progress
 from gaussip.moments import moments
-from gaussip.networks import degree_shares, degrees, stationary_weights
+from gaussip.networks import degree_shares, degrees, listening, stationary_weights, two_way_weights
 from gaussip.parameters import Theta, to_psi, to_theta
 from gaussip.rounds import Carry, Rounds
 from gaussip.rows import Rows
@@ -54,10 +54,12 @@ def site_facts(mass: Array, W: Any, weighting: str) -> Site:
         return xp.broadcast_to(xp.asarray(values, dtype=mass.dtype, device=mass.device), mass.shape)
 
     ones = xp.ones_like(mass)
-    degree = per_site(degrees(W))
+    hears = xp.asarray(listening(W), dtype=mass.dtype, device=mass.device)
+    place = xp.broadcast_to(xp.arange(hears.shape[0], device=mass.device), mass.shape)
+    known = (per_site(degrees(W)), place, xp.broadcast_to(hears, (*mass.shape, hears.shape[0])))
     if weighting == "equal":
-        return Site(ones, ones, degree)
-    return Site(mass / xp.mean(mass, axis=-1, keepdims=True), per_site(degree_shares(W)), degree)
+        return Site(ones, ones, *known)
+    return Site(mass / xp.mean(mass, axis=-1, keepdims=True), per_site(degree_shares(W)), *known)
 
 
 def warn_if_not_pooled(algorithm: Algorithm, W: Any, weighting: str, sites: Sequence[Any]) -> None:
@@ -107,6 +109,8 @@ def simulate(
         the last
     """
     names = range(rows.shape[-1]) if sites is None else sites
+    if algorithm.two_way:
+        W = two_way_weights(W, names, algorithm.name)
     warn_if_not_pooled(algorithm, W, weighting, names)
     start = _broadcast(start, rows.shape)
     exchange = Stacked(W, site_axis=len(rows.shape) - 1)

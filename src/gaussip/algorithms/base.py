@@ -24,6 +24,8 @@ class Site(NamedTuple):
     share: Array  #: nu_m, the factor on its map F_m: n_m / mean n, or one where sites count equally
     balance: Array  #: M pi_m as far as its own degree tells, one otherwise; see `gaussip.networks.degree_shares`
     degree: Array  #: how many others it hears
+    index: Array  #: its place among the sites in sorted order
+    links: Array  #: (..., M), one at the places of those it hears
 
 
 class Algorithm(Protocol):
@@ -31,6 +33,7 @@ class Algorithm(Protocol):
 
     name: str
     eta: float  #: the step; one where an algorithm has none
+    two_way: bool  #: whether it mixes by Metropolis weights, whatever W's are, and so needs a two-way network
     network_sets_target: bool  #: whether it aims at the rows weighted by W's stationary weights, so that W decides
 
     def init(self, start: Theta, site: Site) -> Any:

@@ -35,6 +35,7 @@ class DEM:
     eta: float = 0.01
     name: ClassVar[str] = "dem"
     network_sets_target: ClassVar[bool] = False
+    two_way: ClassVar[bool] = False
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin with the filter at the start."""

@@ -31,6 +31,7 @@ class MNEM:
     eta: float = 0.01
     name: ClassVar[str] = "mnem"
     network_sets_target: ClassVar[bool] = True
+    two_way: ClassVar[bool] = False
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start, with mass one."""

@@ -27,6 +27,7 @@ class NGD:
     eta: float = 0.01
     name: ClassVar[str] = "ngd"
     network_sets_target: ClassVar[bool] = True
+    two_way: ClassVar[bool] = False
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start."""

@@ -31,6 +31,7 @@ class NNEM:
     name: ClassVar[str] = "nnem"
     eta: ClassVar[float] = 1.0
     network_sets_target: ClassVar[bool] = False
+    two_way: ClassVar[bool] = False
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start."""

@@ -1,9 +1,9 @@
 """The one verb between sites.
 
-A message maps channels to vectors; each channel is combined over the neighbours in its own way. There is one
-channel so far: ``"mean"``, the average with the weights w_mq of the site's row of W. Neighbours are always
-taken in the sorted order of their names, one after the other, so that every implementation gives the same
-bits.
+A message maps channels to vectors; each channel is combined over the neighbours in its own way: ``"mean"`` is the
+average with the weights w_mq of the site's row of W (which may give some weight to the site itself), ``"max"`` the
+largest entry among those with weight. Neighbours are always taken in the sorted order of their names, one after the
+other, so that every implementation gives the same bits.
 """
 
 from __future__ import annotations

@@ -44,11 +44,11 @@ class Stacked:
         self._messages = int(W.nnz - np.count_nonzero(W.diagonal()))
 
     def __call__(self, message: Message) -> Message:
-        """The neighbourhood average of each channel."""
+        """What is heard of each channel."""
         for values in message.values():
             size = math.prod(values.shape[self._axis + 1 :]) * self._beside(values)[2]
             self.bytes_sent += size * self._messages
-        combine = {"mean": self._mean}
+        combine = {"mean": self._mean, "max": self._max}
         return {channel: combine[channel](values) for channel, values in message.items()}
 
     def _mean(self, values: Array) -> Array:
@@ -63,6 +63,15 @@ class Stacked:
         for slot in range(heard.shape[0]):
             total = total + weight[slot, :][:, None] * xp.take(flat, heard[slot, :], axis=1)
         return xp.reshape(total, values.shape)
+
+    def _max(self, values: Array) -> Array:
+        xp = namespace(values)
+        heard = self._beside(values)[0]
+        flat = xp.reshape(values, (-1, values.shape[self._axis], math.prod(values.shape[self._axis + 1 :])))
+        largest = xp.take(flat, heard[0, :], axis=1)
+        for slot in range(1, heard.shape[0]):
+            largest = xp.maximum(largest, xp.take(flat, heard[slot, :], axis=1))
+        return xp.reshape(largest, values.shape)
 
     def _beside(self, values: Array) -> tuple[Array, Array, int]:
         """Who is heard and with what weight, in the values' library and on their device, moved there once.

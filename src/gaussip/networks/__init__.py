@@ -5,6 +5,7 @@ from gaussip.networks.balance import (
     degree_shares,
     degrees,
     imbalance,
+    listening,
     measures,
     sigma,
     spectral_gap,
@@ -22,7 +23,7 @@ from gaussip.networks.graphs import (
     star,
 )
 from gaussip.networks.named import NETWORKS, by_name
-from gaussip.networks.weights import MIXINGS, mixing_weights
+from gaussip.networks.weights import MIXINGS, mixing_weights, two_way_weights
 
 __all__ = [
     "MIXINGS",
@@ -38,6 +39,7 @@ __all__ = [
     "fixed_degree",
     "grid",
     "imbalance",
+    "listening",
     "measures",
     "mixing_weights",
     "random_regular",
@@ -46,4 +48,5 @@ __all__ = [
     "spectral_gap",
     "star",
     "stationary_weights",
+    "two_way_weights",
 ]

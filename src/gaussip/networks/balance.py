@@ -52,10 +52,16 @@ def stationary_weights(W: Any) -> NDArray:
     return np.asarray(np.linalg.solve(system, np.eye(M)[-1]))
 
 
+def listening(W: Any) -> NDArray:
+    """(M, M), one where a site hears another."""
+    hears = (_dense(W) > 0).astype(float)
+    np.fill_diagonal(hears, 0.0)
+    return hears
+
+
 def degrees(W: Any) -> NDArray:
     """How many other sites each site hears."""
-    W = _dense(W)
-    return np.asarray((W > 0).sum(axis=1) - (np.diagonal(W) > 0), dtype=float)
+    return np.asarray(listening(W).sum(axis=1))
 
 
 def degree_shares(W: Any) -> NDArray:

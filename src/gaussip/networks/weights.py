@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from gaussip.errors import NetworkError
+from gaussip.networks.balance import listening
 from gaussip.networks.named import by_name, parse
 from gaussip.validation import check_choice, some
 
@@ -85,6 +86,20 @@ def _of_graph(graph: nx.Graph, nodes: Sequence[Any], mixing: str) -> sparse.csr_
     heard = np.asarray(A.sum(axis=1)).ravel()
     scale = np.divide(1.0, heard, out=np.zeros_like(heard), where=heard > 0)
     return sparse.csr_array(sparse.diags_array(scale) @ A)
+
+
+def two_way_weights(W: Any, sites: Sequence[Any], name: str) -> sparse.csr_array:
+    """The Metropolis weights of the network that W's entries show, for an algorithm that needs them."""
+    hears = listening(W)
+    one_way = np.argwhere(hears > hears.T)
+    if len(one_way):
+        m, q = one_way[0]
+        raise NetworkError(
+            f"{name} needs a two-way network: site {sites[m]!r} hears {sites[q]!r}, which does not hear it "
+            f"({len(one_way)} links are one-way). Use ring, grid, star, random-regular(4) or another two-way "
+            "network, or algorithm='mnem', which comes near the pooled estimate on a circle"
+        )
+    return metropolis(sparse.csr_array(hears))
 
 
 def metropolis(adjacency: sparse.csr_array) -> sparse.csr_array:

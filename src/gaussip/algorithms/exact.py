@@ -1,0 +1,225 @@
+"""Exact network EM: the pooled estimate at every site, without MNEM's bias, on any connected two-way network.
+
+Exact diffusion (NIDS) around EM's map: with V symmetric, positive semidefinite and doubly stochastic,
+
+    phi_t = x_t + eta (nu_m F_m(x_t) - x_t),    x_(t+1) = V (phi_t + x_t - phi_(t-1))
+
+whose only fixed points have the same x at all sites, with x = sum_m (n_m / N) F_m(x): pooled EM's. V is a polynomial
+of the Metropolis weights that takes some exchanges (Chebyshev's), as many as keep sites near enough to each other for
+a step of nearly one. Sites find that number themselves: they first tell each other who hears whom.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from gaussip.algorithms.base import Site, register
+from gaussip.arrays import Array, namespace, to_numpy
+from gaussip.collapse import healthy
+from gaussip.exchange import Message
+from gaussip.moments import Moments, summary
+from gaussip.networks.weights import metropolis
+from gaussip.parameters import Psi, Theta, Unit, to_psi, to_theta, unit_of
+
+STEP = 0.9  # eta
+APART = 0.4  # what V may leave of the sites' differences in a step, for equal sites
+RESTARTS = 8  # after so many an impossible mixture is a collapse
+BITS = 24  # of a list of neighbours, in one number: exact in float32 too
+
+
+class Plan(NamedTuple):
+    """What all sites derive from the network: plain numbers."""
+
+    diameter: int  #: rounds until everybody has heard of everybody
+    exchanges: int  #: J, of one step
+    low: float  #: the least eigenvalue of the Metropolis weights
+    high: float  #: the largest but one
+
+    @property
+    def growth(self) -> list[float]:
+        """T_0(s), ..., T_J(s) at s, where the eigenvalue 1 lies if low..high is -1..1."""
+        s = (2.0 - self.high - self.low) / max(self.high - self.low, 1e-9)
+        found = [1.0, s]
+        while len(found) <= self.exchanges:
+            found.append(2 * s * found[-1] - found[-2])
+        return found
+
+
+NO_PLAN = Plan(0, 0, 0.0, 0.0)
+
+
+class State(NamedTuple):
+    """A site's memory; arrays have leading axes ``...``, the rest are plain numbers."""
+
+    table: Array  #: (..., M, w): each site's neighbours and share as far as heard, zeros elsewhere
+    plan: Plan
+    share: Array  #: nu_m, (..., 1, 1)
+    eta: Array  #: (..., 1, 1)
+    restarts: Array  #: (...)
+    x: Psi
+    phi: Psi  #: of the step before
+    v: Psi  #: what this step mixes
+    y: Psi  #: mixed so far
+    before: Psi  #: the same one exchange before
+    good: Psi  #: the last x that is a mixture
+    safe: Psi  #: x when all sites last were known to hold mixtures
+    last: Psi  #: x at the end of the block before
+    unit: Unit  #: of the start, in which moves are measured
+    seen: Array  #: (..., 2), of this block: whether x was no mixture, and its largest move over eta
+    told: Array  #: (..., 2), the largest of both anywhere in the block before, as far as heard
+    settled: Array  #: (...), the largest move anywhere that all sites know of
+    round: int  #: exchanges so far
+    stage: int  #: exchanges of this step so far
+    step: int  #: steps of this block so far
+
+
+@register
+@dataclass(frozen=True)
+class Exact:
+    """Survey, then steps of J exchanges and one pass each.
+
+    Where some site's x is no mixture, all sites learn of it within a block of as many exchanges as the network is
+    wide, and in the same round go back to where all were well, with half the step.
+    """
+
+    name: ClassVar[str] = "exact"
+    eta: ClassVar[float] = 1.0
+    network_sets_target: ClassVar[bool] = False
+    two_way: ClassVar[bool] = True
+
+    def init(self, start: Theta, site: Site) -> State:
+        """Begin at the start, knowing one's own neighbours."""
+        xp = namespace(start.means)
+        x, M = to_psi(start), site.links.shape[-1]
+        like = {"dtype": x.dtype, "device": x.device}
+        own = xp.astype(xp.arange(M, device=x.device) == site.index[..., None], x.dtype)
+        packing = xp.asarray(_packing(M), **like)
+        listed = xp.concat([site.links @ packing, site.share[..., None]], axis=-1)
+        none = xp.zeros_like(site.share)
+        return State(
+            table=own[..., None] * listed[..., None, :],
+            plan=NO_PLAN,
+            share=site.share[..., None, None],
+            eta=STEP * xp.ones_like(site.share)[..., None, None],
+            restarts=none,
+            x=x, phi=x, v=x, y=x, before=x, good=x, safe=x, last=x,
+            unit=unit_of(start), seen=_nothing(none), told=_nothing(none), settled=_nothing(none)[..., 1],
+            round=0, stage=0, step=0,
+        )  # fmt: skip
+
+    def message(self, state: State) -> Message:
+        """While the network is surveyed, what is known of it; then the vector being mixed, and the flag."""
+        if state.plan.exchanges == 0 or state.round < state.plan.diameter:
+            return {"max": state.table}
+        return {"mean": state.y, "max": state.told}
+
+    def absorb(self, state: State, heard: Message) -> tuple[State, Theta | None]:
+        """One exchange: of the survey, or of a step. Moments are wanted at the end of either."""
+        xp = namespace(state.x)
+        state = state._replace(round=state.round + 1)
+        if "mean" not in heard:
+            state = state._replace(table=xp.maximum(state.table, heard["max"]))
+            if state.plan.exchanges == 0 and bool(xp.all(state.table[..., -1] > 0)):
+                state = state._replace(plan=plan_of(state.table))
+            over = state.plan.exchanges > 0 and state.round >= state.plan.diameter
+            return state, to_theta(state.x) if over else None
+        state = self._mixed(state, heard["mean"])._replace(told=xp.maximum(state.told, heard["max"]))
+        if state.stage < state.plan.exchanges:
+            return state, None
+        state = self._guarded(state)
+        return state, to_theta(state.good)
+
+    def _mixed(self, state: State, heard: Psi) -> State:
+        """One exchange of Chebyshev's iteration; at its end x = V v."""
+        plan, a, j = state.plan, state.plan.growth, state.stage + 1
+        centre, half = (plan.high + plan.low) / 2, max(plan.high - plan.low, 1e-9) / 2
+        scaled = (heard - centre * state.y) / half
+        y = scaled / a[1] if j == 1 else (2 * a[j - 1] / a[j]) * scaled - (a[j - 2] / a[j]) * state.before
+        state = state._replace(y=y, before=state.y, stage=j)
+        if j < plan.exchanges:
+            return state
+        return state._replace(x=(y + state.v / a[j]) / (1 + 1 / a[j]))  # the polynomial's least value becomes zero
+
+    def _guarded(self, state: State) -> State:
+        """Look whether x is a mixture; at a block's end go on, or back."""
+        xp = namespace(state.x)
+        well = healthy(to_theta(state.x))
+        good = xp.where(well[..., None, None], state.x, state.good)
+        apart = xp.abs(state.unit.standard(good) - state.unit.standard(state.good))
+        move = xp.max(apart / state.eta, axis=(-2, -1))
+        seen = xp.stack([xp.astype(~well, move.dtype), move], axis=-1)
+        if state.step:
+            seen = xp.maximum(state.seen, seen)
+        state = state._replace(good=good, seen=seen, step=state.step + 1)
+        if state.step * state.plan.exchanges < state.plan.diameter:
+            return state
+        back = state.told[..., 0] > 0
+        wide = back[..., None, None]
+
+        def choose(then: Psi, otherwise: Psi) -> Psi:
+            return xp.where(wide, then, otherwise)
+
+        return state._replace(
+            x=choose(state.safe, state.x),
+            phi=choose(state.safe, state.phi),
+            good=choose(state.safe, state.good),
+            safe=choose(state.safe, state.last),
+            last=choose(state.safe, state.x),
+            eta=xp.where(wide, state.eta / 2, state.eta),
+            restarts=state.restarts + xp.astype(back, state.x.dtype),
+            told=xp.where(back[..., None], _nothing(state.restarts), state.seen),
+            settled=xp.where(back, _nothing(state.restarts)[..., 1], state.told[..., 1]),
+            step=0,
+        )
+
+    def update(self, state: State, moments: Moments) -> State:
+        """phi, and the vector that the next exchanges mix."""
+        phi = state.x + state.eta * (state.share * summary(moments) - state.x)
+        v = phi + state.x - state.phi
+        return state._replace(phi=phi, v=v, y=v, before=v, stage=0)
+
+    def known_move(self, state: State) -> Array:
+        """The largest move at any site within a whole block, which all sites know in the same round."""
+        return state.settled
+
+    def estimate(self, state: State) -> Theta:
+        """Theta of the last x that was a mixture; of x itself where going back did not help."""
+        xp = namespace(state.x)
+        lost = state.restarts[..., None, None] >= RESTARTS
+        return to_theta(xp.where(lost, state.x, state.good))
+
+
+def _nothing(like: Array) -> Array:
+    """(..., 2), what is known before a block is over: no fault, and no limit to the moves."""
+    xp = namespace(like)
+    return xp.stack([xp.zeros_like(like), xp.full_like(like, math.inf)], axis=-1)
+
+
+def _packing(n_sites: int) -> np.ndarray:
+    """(M, w): what a list of neighbours, zeros and ones, is multiplied by to become a few whole numbers."""
+    number = np.arange(n_sites)
+    return np.where(number[:, None] // BITS == np.arange(-(-n_sites // BITS)), 2.0 ** (number[:, None] % BITS), 0.0)
+
+
+def plan_of(table: Array) -> Plan:
+    """The plan that every site makes of the same table; that of the largest share where replicates differ."""
+    tables = to_numpy(table)
+    M = tables.shape[-2]
+    numbers = tables.reshape(-1, *tables.shape[-2:])[0, :, :-1].astype(np.int64)
+    site = np.arange(M)
+    links = (numbers[:, site // BITS] >> (site % BITS)) & 1
+    if M == 1:
+        return Plan(1, 1, 0.0, 0.0)
+    graph = sparse.csr_array(links.astype(float))
+    diameter = int(sparse.csgraph.shortest_path(graph, unweighted=True).max())
+    eigenvalues = np.linalg.eigvalsh(metropolis(graph).toarray())
+    plan = Plan(diameter, 1, float(eigenvalues[0]), float(eigenvalues[-2]))
+    allowed = APART / math.sqrt(tables[..., -1].max())  # large sites pull harder
+    while 2 / (plan.growth[-1] + 1) > allowed:
+        plan = plan._replace(exchanges=plan.exchanges + 1)
+    return plan

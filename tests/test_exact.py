@@ -1,0 +1,178 @@
+"""Exact network EM: pooled EM's estimate at every site, found and known to be found by exchanges alone."""
+
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import shortest_path
+from sklearn.mixture import GaussianMixture
+
+from gaussip.algorithms import exact, make
+from gaussip.data.generate import Setting, draw, paper_start
+from gaussip.errors import CollapseError, NetworkError
+from gaussip.networks import listening, mixing_weights, two_way_weights
+from gaussip.parameters import Theta, to_psi
+from gaussip.rows import Rows
+from gaussip.simulation import distance, simulate
+
+NETWORKS = ("complete", "random-regular(4)", "ring", "star", "chain", "grid")
+
+
+def problem(seed=0, noise=0.3, **changes):
+    data = draw(Setting(**{"n_rows": 3000, "n_sites": 12, "n_features": 3, **changes}), seed)
+    labels = data.by_site(data.labels) if np.any(data.labels >= 0) else None
+    rows = Rows.of_sites(data.by_site(data.X), labels, None, 3)
+    return data, rows, paper_start(data.truth, noise, np.random.default_rng(seed))
+
+
+def fit(rows, start, network, tol=1e-10, rounds=3000, weighting="rows", name="exact"):
+    M = rows.shape[-1]
+    W = mixing_weights(network, range(M), seed=0)
+    return simulate(make(name, 0.01), start, rows, W, max_rounds=rounds, tol=tol, weighting=weighting)
+
+
+def pooled_by(rows, start):
+    theta = fit(rows, start, "circle", 1e-13, 20_000, name="em").theta
+    return Theta(*(part[0] for part in theta))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("changes", [{}, {"size_ratio": 50.0}, {"labelled": 0.1, "delta": 1.0}], ids=str)
+def test_every_site_gets_the_pooled_estimate(network, changes):
+    _, rows, start = problem(**changes)
+    run = fit(rows, start, network)
+    assert run.converged
+    assert distance(run.theta, pooled_by(rows, start)) < 1e-7
+
+
+def test_it_is_scikit_learn_s():
+    data, rows, start = problem(size_ratio=10.0)
+    theirs = GaussianMixture(
+        3, tol=1e-14, max_iter=5000, reg_covar=0, weights_init=start.weights, means_init=start.means,
+        precisions_init=np.linalg.inv(start.covariances),
+    ).fit(data.X)  # fmt: skip
+    run = fit(rows, start, "ring")
+    for m in range(12):
+        np.testing.assert_allclose(run.theta.means[m], theirs.means_, atol=1e-5)
+        np.testing.assert_allclose(run.theta.covariances[m], theirs.covariances_, atol=1e-5)
+
+
+def test_mnem_stays_behind():
+    _, rows, start = problem()
+    pooled = pooled_by(rows, start)
+    run = fit(rows, start, "ring")
+    mnem = fit(rows, start, "ring", 0.0, run.n_rounds, name="mnem")
+    assert distance(mnem.theta, pooled) > 1e5 * distance(run.theta, pooled)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_plan_that_sites_make_of_what_they_hear_is_the_network_s(network):
+    M = 30  # more than one number holds
+    W = two_way_weights(mixing_weights(network, range(M), seed=0), range(M), "exact")
+    _, rows, start = problem(n_rows=600, n_sites=M, n_features=1)
+    seen = []
+
+    class Watched(exact.Exact):
+        def absorb(self, state, heard):
+            state, theta = super().absorb(state, heard)
+            seen.append((state.plan, theta is not None))
+            return state, theta
+
+    simulate(Watched(), start, rows, W, max_rounds=60)
+    wide = int(shortest_path(listening(W)).max())
+    plan = seen[wide - 1][0]
+    assert [asked for _, asked in seen[:wide]] == [False] * (wide - 1) + [True]
+    assert plan.diameter == wide
+    values = np.linalg.eigvalsh(W.toarray())
+    assert (plan.low, plan.high) == pytest.approx((values[0], values[-2]))
+    # V, as the exchanges make it: symmetric, rows sum to one, no negative eigenvalue, and sites come together
+    identity = np.eye(M)[..., None]
+    state = exact.Exact().init(start, _facts(rows, W))._replace(plan=plan, round=wide)
+    state = state._replace(v=identity, y=identity, before=identity)
+    for _ in range(plan.exchanges):
+        state = exact.Exact()._mixed(state, np.tensordot(W.toarray(), state.y, axes=1))
+    V = state.x[..., 0]
+    np.testing.assert_allclose(V, V.T, atol=1e-9)
+    np.testing.assert_allclose(V.sum(axis=1), 1.0, atol=1e-9)
+    apart = np.sort(np.linalg.eigvalsh(V))
+    assert apart[0] > -1e-9
+    assert apart[-2] < exact.APART
+
+
+def _facts(rows, W):
+    from gaussip.simulation import site_facts
+
+    return site_facts(rows.mass, W, "rows")
+
+
+def test_sites_go_back_together_when_one_cannot_go_on(monkeypatch):
+    """With one exchange a step a star's sites are so far apart that weights turn negative."""
+    monkeypatch.setattr(exact, "APART", 0.99)
+    _, rows, start = problem(n_sites=20, n_rows=6000, n_features=6)
+    restarts = []
+
+    class Watched(exact.Exact):
+        def update(self, state, moments):
+            restarts.append(state.restarts.copy())
+            return super().update(state, moments)
+
+    W = two_way_weights(mixing_weights("star", range(20)), range(20), "exact")
+    run = simulate(Watched(), start, rows, W, max_rounds=6000, tol=1e-10)
+    assert restarts[-1].min() >= 1
+    for now in restarts:
+        assert now.min() == now.max()  # all sites, in the same round
+    assert run.converged
+    assert distance(run.theta, pooled_by(rows, start)) < 1e-7
+
+
+def test_a_component_without_rows_is_a_collapse_all_the_same():
+    _, rows, start = problem()
+    far = start._replace(means=start.means + np.array([[0.0], [0.0], [60.0]]))
+    with pytest.raises(CollapseError, match="component 2 collapsed"):
+        fit(rows, far, "ring")
+
+
+def test_all_sites_know_in_the_same_round_that_all_have_settled():
+    _, rows, start = problem()
+    known = []
+
+    class Watched(exact.Exact):
+        def known_move(self, state):
+            known.append(state.settled)
+            return super().known_move(state)
+
+    W = two_way_weights(mixing_weights("chain", range(12)), range(12), "exact")
+    run = simulate(Watched(), start, rows, W, max_rounds=3000, tol=1e-8)
+    assert run.converged
+    for now in known:
+        assert now.min() == now.max()
+    assert run.history.change[-1] < 1e-8  # the simulation, which sees all sites, agrees
+    assert known[-1].max() <= 1e-8 < known[-2].max()
+
+
+def test_one_way_networks_are_refused_with_what_would_do():
+    _, rows, start = problem()
+    with pytest.raises(
+        NetworkError, match=r"exact needs a two-way network: site 0 hears 1, which does not .*ring.*mnem"
+    ):
+        fit(rows, start, "circle")
+
+
+def test_a_message_is_as_large_as_mnem_s_but_for_the_survey_and_two_numbers():
+    _, rows, start = problem()
+    run, mnem = fit(rows, start, "ring", rounds=200, tol=0), fit(rows, start, "ring", rounds=200, tol=0, name="mnem")
+    links, wide, psi = 24, 6, to_psi(start).size
+    survey = wide * links * 12 * 2 * 8  # a line of two numbers for each site
+    assert run.history.bytes[-1] == survey + (200 - wide) * links * (psi + 2) * 8 - _unseen(run, links, psi)
+    assert mnem.history.bytes[-1] == 200 * links * psi * 8
+
+
+def _unseen(run, links, psi):
+    """Bytes of the exchanges after the last pass."""
+    return (200 - run.history.round[-1]) * links * (psi + 2) * 8
+
+
+def test_one_site_alone_and_two():
+    for n_sites in (1, 2):
+        _, rows, start = problem(n_rows=600, n_sites=n_sites)
+        run = fit(rows, start, "complete")
+        assert run.converged
+        assert distance(run.theta, pooled_by(rows, start)) < 1e-7
