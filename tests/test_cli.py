@@ -89,6 +89,11 @@ def test_going_on_from_a_model_and_a_network_of_one_s_own(table, tmp_path):
     first = gaussip("fit", table, *FIT, "--out", model, "--rounds", "5", "--json")
     assert any("not converged after 5 rounds" in line for line in json.loads(first.stdout)["warnings"])
     again = [a if a != "labels" else str(model) for a in FIT]
+    refused = gaussip("fit", table, *again, "--network", edges, "--out", tmp_path / "b.npz")
+    assert refused.returncode == 2
+    assert "exact needs a two-way network: site 'H0' hears 'H3', which does not hear it" in refused.stderr
+    assert "--algorithm mnem" in refused.stderr
+    again += ["--algorithm", "mnem"]
     second = gaussip("fit", table, *again, "--network", edges, "--out", tmp_path / "b.npz", "--json")
     answer = json.loads(second.stdout)
     assert answer["converged"], second.stderr
@@ -123,7 +128,7 @@ def test_names_are_kept_as_written(tmp_path):
     lines = [f"{code},{rng.normal(k % 2 * 6):.4f}" for k, code in enumerate(["01", "1", "001"] * 40)]
     path.write_text("\n".join(["ward,x", *lines]))
     edges = tmp_path / "edges.csv"
-    edges.write_text("sender,hearer\n01,1\n1,001\n001,01\n")
+    edges.write_text("sender,hearer\n01,1\n1,001\n001,01\n1,01\n001,1\n01,001\n")
     arguments = ["--sites", "ward", "-k", "2", "--network", edges, "--eta", "0.1", "--out", tmp_path / "m.npz"]
     answer = json.loads(gaussip("fit", path, *arguments, "--json").stdout)
     assert answer["sites"] == ["001", "01", "1"]

@@ -18,7 +18,7 @@ def test_a_complete_start_needs_nothing_of_the_rows(data):
     start = {
         "weights_init": data.truth.weights, "means_init": data.truth.means, "covariances_init": data.truth.covariances
     }  # fmt: skip
-    settings = {"max_rounds": 1, "tol": 1e9, "reg_covar": 0.1}
+    settings = {"algorithm": "mnem", "max_rounds": 1, "tol": 1e9, "reg_covar": 0.1}
     NetworkGaussianMixture(3, **start, **settings).fit(data.X[rows], sites=data.sites[rows])
     with pytest.raises(StartError, match="0 distinct centres"):
         NetworkGaussianMixture(3, **settings).fit(data.X[rows], sites=data.sites[rows])
@@ -62,7 +62,8 @@ def test_a_warm_start_keeps_classes_apart(before):
 
 def test_found_parts_of_a_start_go_with_the_given_means(data):
     for order in ([0, 1, 2], [2, 0, 1]):
-        mixture = NetworkGaussianMixture(3, means_init=data.truth.means[order], max_rounds=1, tol=1e9, eta=1e-6)
+        settings = {"algorithm": "mnem", "max_rounds": 1, "tol": 1e9, "eta": 1e-6}
+        mixture = NetworkGaussianMixture(3, means_init=data.truth.means[order], **settings)
         mixture.fit(data.X, sites=data.sites)
         np.testing.assert_allclose(mixture.weights_, data.truth.weights[order], atol=0.1)
 

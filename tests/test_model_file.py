@@ -69,8 +69,8 @@ def test_files_that_are_no_models(tmp_path, fitted):
 )
 def test_every_setting_survives_a_file(tmp_path, data, network):
     mixture = NetworkGaussianMixture(
-        3, network=network, eta=np.float32(0.25), means_init=data.truth.means, weights_init=[0.5, 0.25, 0.25],
-        max_rounds=np.int64(3), random_state=np.random.RandomState(0),
+        3, algorithm="mnem", network=network, eta=np.float32(0.25), means_init=data.truth.means,
+        weights_init=[0.5, 0.25, 0.25], max_rounds=np.int64(3), random_state=np.random.RandomState(0),
     ).fit(data.X, sites=data.sites)  # fmt: skip
     mixture.save(tmp_path / "m.npz")
     back = NetworkGaussianMixture.load(tmp_path / "m.npz")
@@ -91,7 +91,7 @@ def test_a_loaded_model_fits_again_as_it_did(tmp_path, data):
     weighted.add_edge(np.int64(0), np.int64(2), weight=np.int64(3))
     frame = pd.DataFrame(np.roll(np.eye(6), 1, axis=1), index=names, columns=names)
     for network in (multi, weighted, frame):
-        settings = {"eta": 0.1, "init_params": "labels", "max_rounds": 20, "weighting": "equal"}
+        settings = {"algorithm": "mnem", "eta": 0.1, "init_params": "labels", "max_rounds": 20, "weighting": "equal"}
         mixture = NetworkGaussianMixture(3, network=network, **settings).fit(data.X, data.labels, sites=sites)
         mixture.save(tmp_path / "m.npz")
         again = NetworkGaussianMixture.load(tmp_path / "m.npz").fit(data.X, data.labels, sites=sites)

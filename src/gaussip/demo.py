@@ -29,6 +29,8 @@ METHODS = (
     Method("nnem", 1.0, False),
     Method("mnem", 0.01, False),
     Method("mnem", 0.01, True),
+    Method("exact", 1.0, False),
+    Method("exact", 1.0, True),
     Method("em", 1.0, True),
 )
 
@@ -58,8 +60,8 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
     except OSError as error:
         raise FileError(f"{out} cannot be a folder for the pictures: {error.strerror}") from error
     train, test, sites, labels, names = _patients()
-    semi = prepare(train.X, labels, sites, n_components=2)
-    free = prepare(train.X, None, sites, n_components=2)
+    semi = prepare(train.X, labels, sites, n_components=2, network="ring")
+    free = prepare(train.X, None, sites, n_components=2, network="ring")
     unsupervised = start.kmeans(free.values, 2, seed=0)
     begins = {
         True: start.from_labels(semi.rows, start.spread_of(semi.values)),
@@ -74,12 +76,15 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
     lines, curves = [], {}
     for method in METHODS:
         target = Theta(*(part[0] for part in pooled[method.semi].theta))
-        trace: list[float] = []
+        trace: list[tuple[int, float]] = []
 
         def follow(
-            now: Progress, method: Method = method, target: Theta = target, trace: list[float] = trace
+            now: Progress,
+            method: Method = method,
+            target: Theta = target,
+            trace: list[tuple[int, float]] = trace,
         ) -> None:
-            trace.append(distance(now.theta, target))
+            trace.append((now.round, distance(now.theta, target)))
             if watch is not None:
                 watch(method, now)
 
@@ -90,7 +95,7 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
             begins[method.semi], rows[method.semi], semi.W, max_rounds=max_rounds, watch=follow, **settings
         )
         lines.append(_line(method, found, target, test))
-        curves[method.name] = (np.arange(1, len(trace) + 1), np.array(trace))
+        curves[method.name] = tuple(np.array(part) for part in zip(*trace, strict=True))
     return Demo(lines, _pictures(out, semi, train, sites, names, lines, curves))
 
 
@@ -145,7 +150,7 @@ def _pictures(
     held = np.stack([np.bincount(train.classes[sites == site], minlength=2) for site in problem.sites])
     network = draw_network(
         problem.W, problem.sites.tolist(), out / "network.png",
-        title="Eight sites on a circle, and whom they see", shares=held, classes=names,
+        title="Eight sites on a ring, and whom they see", shares=held, classes=names,
     )  # fmt: skip
     convergence = draw_convergence(
         curves, out / "convergence.png",

@@ -39,12 +39,14 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
     n_components : int
         K.
     algorithm : str
-        ``"mnem"``, ``"nnem"``, ``"dem"``, ``"ngd"``, ``"local"`` or ``"em"`` (the whole sample, pooled).
+        ``"exact"`` (the pooled estimate at every site), the paper's ``"mnem"``, ``"nnem"``, ``"dem"`` and ``"ngd"``,
+        ``"local"`` (each site alone) or ``"em"`` (the whole sample, pooled).
     network : str, networkx graph or (M, M) matrix
-        A name (``"circle"``, ``"circle(2)"``, ``"fixed-degree(3)"``, ``"ring"``, ...), a graph whose edge q -> m
-        means that q sends to m, or the weights with which each site (row) averages what it hears.
+        A name (``"ring"``, ``"star"``, ``"random-regular(4)"``, ``"circle"``, ...), a graph whose edge q -> m
+        means that q sends to m, or the weights with which each site (row) averages what it hears. Exact needs a
+        two-way network, and weighs it by itself.
     mixing : {"row", "metropolis"}
-        How a network becomes weights; a matrix is used as it is.
+        How a network becomes weights, for others than exact; a matrix is used as it is.
     eta : float
         The step of mnem, dem and ngd: smaller is closer to the pooled estimate, and slower.
     max_rounds, tol : int, float
@@ -89,7 +91,7 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(-3, 1, (200, 2)), rng.normal(3, 1, (200, 2))])
     >>> sites = np.repeat(["A", "B", "C", "D"], 100)  # two sites see one group, two the other
-    >>> mixture = NetworkGaussianMixture(2, eta=0.05, random_state=0).fit(X, sites=sites)
+    >>> mixture = NetworkGaussianMixture(2, random_state=0).fit(X, sites=sites)
     >>> mixture.weights_.round(2)
     array([0.5, 0.5])
     """
@@ -98,8 +100,8 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         self,
         n_components: int = 1,
         *,
-        algorithm: str = "mnem",
-        network: Any = "circle",
+        algorithm: str = "exact",
+        network: Any = "ring",
         mixing: str = "row",
         eta: float = 0.01,
         max_rounds: int = 1000,
@@ -183,12 +185,17 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         if not self.converged_:
             warnings.warn(
                 f"not converged after {self.n_rounds_} rounds: the last change is {best.history.change[-1]:.2g}, "
-                f"tol={self.tol:g}. Raise max_rounds, or raise eta if speed matters more than closeness to the "
-                "pooled estimate",
+                f"tol={self.tol:g}. Raise max_rounds{self._faster()}",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
+
+    def _faster(self) -> str:
+        """What else helps a fit that did not converge."""
+        if not algorithms.has_step(self.algorithm):
+            return ""
+        return ", or raise eta if speed matters more than closeness to the pooled estimate; or use algorithm='exact'"
 
     def _prepared(self, X: Any, y: Any, sites: Any, sample_weight: Any, seed: int) -> Problem:
         """The checked problem, of rows in memory or on disk."""

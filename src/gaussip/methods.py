@@ -23,9 +23,8 @@ class Method(NamedTuple):
     @property
     def name(self) -> str:
         """As people write it: ``semi-MNEM``."""
-        return SEMI * self.semi + (
-            self.algorithm.capitalize() if self.algorithm == "local" else self.algorithm.upper()
-        )
+        words = {"local": "Local", "exact": "exact"}
+        return SEMI * self.semi + words.get(self.algorithm, self.algorithm.upper())
 
     @property
     def has_step(self) -> bool:

@@ -25,8 +25,12 @@ def telling(
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
 
+    told = -every
+
     def watch(now: Progress) -> None:
-        if now.round % every == 0 or now.round == 1:
+        nonlocal told
+        if now.round // every > told // every:  # some rounds exchange without a look at the rows
+            told = now.round
             logger.info(
                 "round %d: log-likelihood %.6g, change %.2g, disagreement %.2g",
                 now.round, now.log_likelihood, now.change, now.disagreement,

@@ -27,7 +27,8 @@ from gaussip.networks.weights import metropolis
 from gaussip.parameters import Psi, Theta, Unit, to_psi, to_theta, unit_of
 
 STEP = 0.9  # eta
-APART = 0.4  # what V may leave of the sites' differences in a step, for equal sites
+APART = 0.25  # what V may leave of the sites' differences in a step, for equal sites
+START, FIRST = 0.05, 5  # V leaves so much less in so many first steps, in which sites learn how they differ
 RESTARTS = 8  # after so many an impossible mixture is a collapse
 BITS = 24  # of a list of neighbours, in one number: exact in float32 too
 
@@ -37,6 +38,7 @@ class Plan(NamedTuple):
 
     diameter: int  #: rounds until everybody has heard of everybody
     exchanges: int  #: J, of one step
+    first: int  #: of each of the first steps
     low: float  #: the least eigenvalue of the Metropolis weights
     high: float  #: the largest but one
 
@@ -45,12 +47,12 @@ class Plan(NamedTuple):
         """T_0(s), ..., T_J(s) at s, where the eigenvalue 1 lies if low..high is -1..1."""
         s = (2.0 - self.high - self.low) / max(self.high - self.low, 1e-9)
         found = [1.0, s]
-        while len(found) <= self.exchanges:
+        while len(found) <= max(self.exchanges, self.first):
             found.append(2 * s * found[-1] - found[-2])
         return found
 
 
-NO_PLAN = Plan(0, 0, 0.0, 0.0)
+NO_PLAN = Plan(0, 0, 0, 0.0, 0.0)
 
 
 class State(NamedTuple):
@@ -76,6 +78,13 @@ class State(NamedTuple):
     round: int  #: exchanges so far
     stage: int  #: exchanges of this step so far
     step: int  #: steps of this block so far
+    spent: int  #: exchanges of this block so far
+    total: int  #: steps so far
+
+    @property
+    def wanted(self) -> int:
+        """Exchanges of this step."""
+        return self.plan.first if self.total < FIRST else self.plan.exchanges
 
 
 @register
@@ -109,7 +118,7 @@ class Exact:
             restarts=none,
             x=x, phi=x, v=x, y=x, before=x, good=x, safe=x, last=x,
             unit=unit_of(start), seen=_nothing(none), told=_nothing(none), settled=_nothing(none)[..., 1],
-            round=0, stage=0, step=0,
+            round=0, stage=0, step=0, spent=0, total=0,
         )  # fmt: skip
 
     def message(self, state: State) -> Message:
@@ -129,7 +138,7 @@ class Exact:
             over = state.plan.exchanges > 0 and state.round >= state.plan.diameter
             return state, to_theta(state.x) if over else None
         state = self._mixed(state, heard["mean"])._replace(told=xp.maximum(state.told, heard["max"]))
-        if state.stage < state.plan.exchanges:
+        if state.stage < state.wanted:
             return state, None
         state = self._guarded(state)
         return state, to_theta(state.good)
@@ -141,7 +150,7 @@ class Exact:
         scaled = (heard - centre * state.y) / half
         y = scaled / a[1] if j == 1 else (2 * a[j - 1] / a[j]) * scaled - (a[j - 2] / a[j]) * state.before
         state = state._replace(y=y, before=state.y, stage=j)
-        if j < plan.exchanges:
+        if j < state.wanted:
             return state
         return state._replace(x=(y + state.v / a[j]) / (1 + 1 / a[j]))  # the polynomial's least value becomes zero
 
@@ -155,8 +164,9 @@ class Exact:
         seen = xp.stack([xp.astype(~well, move.dtype), move], axis=-1)
         if state.step:
             seen = xp.maximum(state.seen, seen)
-        state = state._replace(good=good, seen=seen, step=state.step + 1)
-        if state.step * state.plan.exchanges < state.plan.diameter:
+        state = state._replace(good=good, seen=seen, step=state.step + 1, spent=state.spent + state.wanted)
+        state = state._replace(total=state.total + 1)
+        if state.spent < state.plan.diameter:
             return state
         back = state.told[..., 0] > 0
         wide = back[..., None, None]
@@ -175,6 +185,7 @@ class Exact:
             told=xp.where(back[..., None], _nothing(state.restarts), state.seen),
             settled=xp.where(back, _nothing(state.restarts)[..., 1], state.told[..., 1]),
             step=0,
+            spent=0,
         )
 
     def update(self, state: State, moments: Moments) -> State:
@@ -214,12 +225,15 @@ def plan_of(table: Array) -> Plan:
     site = np.arange(M)
     links = (numbers[:, site // BITS] >> (site % BITS)) & 1
     if M == 1:
-        return Plan(1, 1, 0.0, 0.0)
+        return Plan(1, 1, 1, 0.0, 0.0)
     graph = sparse.csr_array(links.astype(float))
     diameter = int(sparse.csgraph.shortest_path(graph, unweighted=True).max())
     eigenvalues = np.linalg.eigvalsh(metropolis(graph).toarray())
-    plan = Plan(diameter, 1, float(eigenvalues[0]), float(eigenvalues[-2]))
+    plan = Plan(diameter, 1, 1, float(eigenvalues[0]), float(eigenvalues[-2]))
     allowed = APART / math.sqrt(tables[..., -1].max())  # large sites pull harder
-    while 2 / (plan.growth[-1] + 1) > allowed:
+    while 2 / (plan.growth[plan.exchanges] + 1) > allowed:
         plan = plan._replace(exchanges=plan.exchanges + 1)
+    plan = plan._replace(first=plan.exchanges)
+    while 2 / (plan.growth[plan.first] + 1) > START * allowed:
+        plan = plan._replace(first=plan.first + 1)
     return plan

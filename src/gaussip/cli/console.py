@@ -75,6 +75,8 @@ OPTIONS = {
     "max_rounds": "--rounds",
     "reg_covar": "--reg-covar",
     "init_params": "--start",
+    "algorithm='mnem'": "--algorithm mnem",
+    "algorithm='exact'": "--algorithm exact",
     "n_init": "--n-init",
     "warm_start: the last fit": "the model of --start",
     "use warm_start=False": "choose another --start",

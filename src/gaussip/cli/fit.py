@@ -24,10 +24,10 @@ def run(
     feature_columns: Annotated[
         str | None, typer.Option("--features", help="Feature columns, with commas; default: all others.")
     ] = None,
-    algorithm: Annotated[str, typer.Option(help="mnem, nnem, dem, ngd, local or em.")] = "mnem",
+    algorithm: Annotated[str, typer.Option(help="exact, mnem, nnem, dem, ngd, local or em.")] = "exact",
     network: Annotated[
-        str, typer.Option(help="circle, ring, star, fixed-degree(3), ..., or a .csv with columns sender, hearer.")
-    ] = "circle",
+        str, typer.Option(help="ring, star, random-regular(4), circle, ..., or a .csv with columns sender, hearer.")
+    ] = "ring",
     mixing: Annotated[str, typer.Option(help="row or metropolis.")] = "row",
     eta: Annotated[float, typer.Option(help="Step of mnem, dem and ngd.")] = 0.01,
     rounds: Annotated[int, typer.Option(help="Most rounds.")] = 1000,
