@@ -129,7 +129,7 @@ def test_rounds_in_graphs_are_the_cpu_s(name, rounds):
     drawn = [draw(setting, seed) for seed in range(3)]
     begins = [paper_start(data.truth, 0.1, np.random.default_rng(0)) for data in drawn]
     start = Theta(*(np.stack(parts)[:, None] for parts in zip(*begins, strict=True)))
-    W = mixing_weights("circle", range(4))
+    W = mixing_weights("ring" if REGISTRY[name].two_way else "circle", range(4))
     runs = []
     for device in ("cpu", "cuda"):
         values = [[to_device(x, device) for x in data.by_site(data.X)] for data in drawn]

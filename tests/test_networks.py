@@ -8,8 +8,17 @@ from gaussip.errors import NetworkError, SettingError
 from gaussip.networks import by_name, mixing_weights
 
 EVERY = ["star", "circle", "circle(3)", "fixed-degree(4)", "complete", "ring", "chain", "grid"]
-EVERY += ["erdos-renyi(0.4)", "random-regular(4)"]
-TWO_WAY = ["star", "complete", "ring", "chain", "grid", "erdos-renyi(0.4)", "random-regular(4)"]
+EVERY += ["erdos-renyi(0.4)", "random-regular(4)", "fixed-degree-both(2)"]
+TWO_WAY = [
+    "star",
+    "complete",
+    "ring",
+    "chain",
+    "grid",
+    "erdos-renyi(0.4)",
+    "random-regular(4)",
+    "fixed-degree-both(2)",
+]
 
 
 @pytest.mark.parametrize("name", EVERY)

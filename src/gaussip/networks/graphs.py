@@ -62,6 +62,12 @@ def fixed_degree(
     return _until_connected(draw, f"fixed-degree({degree})") if connected else draw()
 
 
+def fixed_degree_both(n_sites: int, degree: int, seed: int | np.random.Generator | None = None) -> nx.DiGraph:
+    """The fixed-degree network made two-way: whoever is heard hears back."""
+    graph = fixed_degree(n_sites, degree, seed)
+    return nx.compose(graph, graph.reverse())
+
+
 def complete(n_sites: int) -> nx.DiGraph:
     """Every site hears every other."""
     _at_least(n_sites, 2, "complete")

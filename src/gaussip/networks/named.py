@@ -26,6 +26,7 @@ NETWORKS: dict[str, Named] = {
     "star": Named(graphs.star, None, False, False),
     "circle": Named(graphs.circle, int, False, False),
     "fixed-degree": Named(graphs.fixed_degree, int, True, True),
+    "fixed-degree-both": Named(graphs.fixed_degree_both, int, True, True),
     "complete": Named(graphs.complete, None, False, False),
     "ring": Named(graphs.ring, None, False, False),
     "chain": Named(graphs.chain, None, False, False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +12,10 @@ from gaussip.comparison import Trial
 from gaussip.history import Progress
 from gaussip.parameters import Theta, to_psi
 from gaussip.studies.cells import POOLED, Cell
-from gaussip.studies.marks import marks
+from gaussip.studies.marks import LOOKS, marks
 from gaussip.theory import contraction, heterogeneity
 
+FINE = 1e-11
 TOLERANCE = 1e-8  # a run in which nothing moves by more than this, in the start's units, has arrived
 
 
@@ -25,6 +27,8 @@ def compute(
     device: str = "cpu",
     pooled: NDArray | None = None,
     with_contraction: bool = False,
+    looks: int = LOOKS,
+    fine: bool = False,
     watch: Callable[[Progress], None] | None = None,
 ) -> dict[str, NDArray]:
     """A cell's numbers.
@@ -32,6 +36,7 @@ def compute(
     Parameters
     ----------
     pooled : (R, K, f), the whole sample's psi, which distances are taken to
+    fine : distances matter to many digits: runs go on for longer, and the whole sample's has distances too
 
     Returns
     -------
@@ -40,9 +45,11 @@ def compute(
     """
     placed = {"network": cell.network, "mixing": cell.mixing, "weighting": cell.weighting} if cell.network else {}
     trial = Trial(cell.setting, **placed, noise=cell.noise, replicates=replicates, seed=seed, device=device)
-    trace = trial.run(
-        cell.method, max_rounds=cell.rounds, tol=TOLERANCE, marks=marks(cell.rounds), pooled=pooled, watch=watch
-    )
+    settings: dict[str, Any] = {"max_rounds": cell.rounds, "tol": FINE if fine else TOLERANCE}
+    settings["marks"] = marks(cell.rounds, looks)
+    trace = trial.run(cell.method, **settings, pooled=pooled, watch=watch)
+    if cell.method.algorithm == POOLED and fine:  # once more, now that its end is known
+        trace = trial.run(cell.method, **settings, pooled=to_psi(Theta(*(part[:, 0] for part in trace.theta))))
     found = {"rounds": trace.rounds, "mse": trace.mse, "distance": trace.distance, "bytes": trace.bytes,
              "collapsed": trace.collapsed}  # fmt: skip
     if cell.method.algorithm == POOLED:

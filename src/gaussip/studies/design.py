@@ -11,12 +11,47 @@ from typing import Any
 
 from gaussip.errors import DesignError
 from gaussip.studies.cells import COLUMNS, KEYS, Cell, cells_of
-from gaussip.studies.parts import Drawing, Figure, Published, claims_of, drawing_of, figures_of, published_of, typed
+from gaussip.studies.marks import LOOKS
+from gaussip.studies.parts import (
+    Drawing,
+    Figure,
+    Published,
+    claims_of,
+    drawing_of,
+    figures_of,
+    levels_of,
+    published_of,
+    typed,
+)
 from gaussip.studies.source import Source
 
 SHIPPED = files("gaussip.studies") / "designs"
-ORDER = ("figure1", "figure2", "figure3", "figure4", "networks", "circles", "label-fractions", "starts", "theory")
-TOP = ("title", "about", "replicates", "seed", "contraction", "cells", "figures", "published", "claims", "drawing")
+ORDER = (
+    "figure1",
+    "figure2",
+    "figure3",
+    "figure4",
+    "networks",
+    "circles",
+    "label-fractions",
+    "starts",
+    "theory",
+    "exact",
+)
+TOP = (
+    "title",
+    "about",
+    "replicates",
+    "seed",
+    "looks",
+    "levels",
+    "contraction",
+    "cells",
+    "figures",
+    "published",
+    "claims",
+    "drawing",
+)
 
 
 @dataclass(frozen=True)
@@ -28,6 +63,8 @@ class Design:
     about: str
     replicates: int
     seed: int
+    looks: int  #: how many rounds are looked at, about
+    levels: tuple[float, ...]  #: distances from the pooled estimate whose cost is asked for
     contraction: bool  #: whether the whole sample's cells measure L_max
     cells: tuple[Cell, ...]
     figures: tuple[Figure, ...]
@@ -41,7 +78,8 @@ class Design:
     def settings(self) -> dict[str, Any]:
         """All that the numbers depend on, as JSON has it."""
         cells = [{**cell.values, "rounds": cell.rounds} for cell in self.cells]
-        made = {"replicates": self.replicates, "seed": self.seed, "contraction": self.contraction, "cells": cells}
+        keys = ("replicates", "seed", "looks", "levels", "contraction")
+        made = {**{key: getattr(self, key) for key in keys}, "cells": cells}
         again: dict[str, Any] = json.loads(json.dumps(made))
         return again
 
@@ -99,7 +137,8 @@ def of_text(text: str, name: str, replicates: int | None = None, most_rounds: in
 
     chosen = get("replicates", int, 100) if replicates is None else replicates
     seed = get("seed", int, 1)
-    for key, value, least in (("replicates", chosen, 1), ("seed", seed, 0)):
+    looks = get("looks", int, LOOKS)
+    for key, value, least in (("replicates", chosen, 1), ("seed", seed, 0), ("looks", looks, 2)):
         if value < least:
             raise source.error(f"{key} must be at least {least}, not {value}", (key,))
     cells = cells_of(source, seed, most_rounds)
@@ -112,6 +151,8 @@ def of_text(text: str, name: str, replicates: int | None = None, most_rounds: in
         about=get("about", str, "").strip(),
         replicates=chosen,
         seed=seed,
+        looks=looks,
+        levels=levels_of(source),
         contraction=get("contraction", bool, False),
         cells=cells,
         figures=figures_of(source, cells),

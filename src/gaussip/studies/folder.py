@@ -101,7 +101,7 @@ def _ours(entry: Path) -> bool:
 
 def _compare(path: Path, held: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse a folder whose numbers come from another design, naming the first difference."""
-    for key in ("replicates", "seed", "contraction"):
+    for key in ("replicates", "seed", "looks", "levels", "contraction"):
         if held.get(key) != wanted[key]:
             raise DesignError(
                 f"{path} holds a study with {key} = {held.get(key)}, not {wanted[key]}; choose another --out, or "

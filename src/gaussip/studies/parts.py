@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gaussip.errors import NetworkError
 from gaussip.networks import by_name
 from gaussip.studies.cells import COLUMNS, POOLED, Cell, in_turn, matches
-from gaussip.studies.marks import marks
+from gaussip.studies.marks import LOOKS, marks
 from gaussip.studies.source import Path as Where
 from gaussip.studies.source import Source
 
@@ -164,7 +164,7 @@ def _published(source: Source, at: Where, table: dict[str, Any], cells: tuple[Ce
             f"where = {table['where']} stands for {len(matching)} cells, not for one{how}", (*at, "where")
         )
     round_ = typed(source, (*at, "round"), table.get("round", 0), int)
-    looked = marks(matching[0].rounds)
+    looked = marks(matching[0].rounds, source.values.get("looks", LOOKS))
     if round_ and round_ not in looked and not reduced:
         near = sorted(looked, key=lambda mark: abs(mark - round_))[:2]
         what = " and ".join(map(str, near))
@@ -199,6 +199,17 @@ def _where(source: Source, path: Where, given: Any) -> dict[str, Any]:
             except (TypeError, ValueError):
                 raise source.error(f"where: labelled = {value} must be fractions", path) from None
     return where
+
+
+def levels_of(source: Source) -> tuple[float, ...]:
+    """The distances whose cost a design asks for."""
+    levels = [
+        typed(source, ("levels",), one, float)
+        for one in typed(source, ("levels",), source.values.get("levels", []), list)
+    ]
+    if not all(0 < level < 1e6 for level in levels):
+        raise source.error(f"levels = {levels} must be positive distances", ("levels",))
+    return tuple(levels)
 
 
 def claims_of(source: Source) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from gaussip.files import whole
 from gaussip.plots import write_csv
 from gaussip.studies.cells import POOLED
 from gaussip.studies.claims import Verdict, verdicts
+from gaussip.studies.costs import Cost, cost_table, costs
 from gaussip.studies.design import names, of_text
 from gaussip.studies.drawing import draw_figure, draw_networks
 from gaussip.studies.folder import Folder
@@ -69,6 +71,16 @@ def report(folder: Folder) -> Report:
             page.paragraph(f"{figure.title}. Drawn from `{figure.name}.csv`.")
         else:
             page.paragraph(f"{figure.title}: none of the cells has been run.")
+    if design.levels:
+        spent = costs(results)
+        files.append(_csv(out / "costs.csv", Cost._fields, (one._asdict() for one in spent)))
+        page.heading("Rounds and bytes to the pooled estimate")
+        page.paragraph(
+            "Medians over data sets of the rounds, and of the megabytes sent over the whole network, until the "
+            "distance is at most so much; nothing where fewer than half of the data sets arrive. `costs.csv` has the "
+            "worst too."
+        )
+        page.table(*cost_table(spent))
     compared, judged = comparisons(results), verdicts(results)
     lines = sorted(results.summary(), key=lambda line: line["method"] == POOLED)
     if compared:
@@ -128,5 +140,5 @@ def _csv(path: Path, columns: Sequence[str], lines: Iterable[Mapping[str, Any]])
 def _number(value: Any) -> Any:
     """Nine digits: those beyond differ between machines and devices by rounding."""
     if isinstance(value, float):
-        return "" if value != value else f"{value:.9g}"
+        return f"{value:.9g}" if math.isfinite(value) else ""
     return value

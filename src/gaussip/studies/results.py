@@ -74,6 +74,14 @@ class Results:
         """The log MSE after a round; NaN where every data set has collapsed."""
         return Value(*log_mean(self._of(cell)["mse"][self.at(cell, round)]))
 
+    def distances(self, cell: Cell) -> NDArray:
+        """The distance of each data set along the rounds, (L, R); NaN once a component collapsed."""
+        return self._of(cell)["distance"]
+
+    def sent(self, cell: Cell) -> NDArray:
+        """Bytes sent by all sites along the rounds, (L,)."""
+        return self._of(cell)["bytes"]
+
     def curve(self, cell: Cell, measure: str = "log_mse") -> NDArray:
         """The log MSE, or the mean distance, along the rounds, (L,)."""
         if measure == "log_mse":

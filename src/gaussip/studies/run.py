@@ -114,7 +114,8 @@ def _one(folder: Folder, cell: Cell, device: str, watch: Callable[[Progress], No
     pooled: Any = None if cell.method.algorithm == POOLED else folder.read(cell.pooled)["psi"]
     found = compute(
         cell, replicates=design.replicates, seed=design.seed, device=device, pooled=pooled,
-        with_contraction=design.contraction, watch=watch,
+        with_contraction=design.contraction,
+        looks=design.looks, fine=bool(design.levels), watch=watch,
     )  # fmt: skip
     folder.write(cell, found)
     folder.log(event="cell", cell=design.name_of(cell), seconds=round(time.perf_counter() - began, 2))

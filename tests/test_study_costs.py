@@ -1,0 +1,90 @@
+"""Rounds and bytes to the pooled estimate, run and reckoned."""
+
+import csv
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from gaussip.comparison import Trial
+from gaussip.errors import DesignError
+from gaussip.methods import Method
+from gaussip.studies.claims import verdicts
+from gaussip.studies.costs import costs
+from gaussip.studies.design import of_text
+from gaussip.studies.report import report
+from gaussip.studies.results import Results
+from gaussip.studies.run import run
+
+TOML = """
+replicates = 3
+looks = 200
+levels = [1e-2, 1e-6]
+rows = 1200
+sites = 6
+features = 2
+delta = 4
+rounds = 600
+noise = 0.2
+weighting = "rows"
+claims = ["exact-reaches-the-pooled-estimate", "exact-needs-fewest-rounds"]
+
+[[cells]]
+network = ["ring", "star"]
+methods = ["exact", "mnem=0.05"]
+"""
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    return run(of_text(TOML, "mine"), tmp_path_factory.mktemp("costs") / "mine")
+
+
+def test_rounds_and_bytes_of_methods_that_were_run(done):
+    found = {(one.network, one.method, one.level): one for one in costs(Results(done))}
+    one = found["ring", "exact", 1e-6]
+    assert one.reached == one.data_sets == 3
+    cell = next(c for c in done.design.cells if c.method.algorithm == "exact" and c.network == "ring")
+    kept = done.read(cell)
+    first = [kept["rounds"][np.flatnonzero(kept["distance"][:, r] <= 1e-6)[0]] for r in range(3)]
+    assert one.rounds == np.median(first)
+    assert one.worst == max(first)
+    assert one.bytes == kept["bytes"][kept["rounds"] == one.rounds][0]
+    assert found["ring", "exact", 1e-2].rounds < one.rounds
+    assert found["ring", "MNEM, eta = 0.05", 1e-6].reached == 0
+    assert np.isinf(found["ring", "MNEM, eta = 0.05", 1e-6].rounds)
+    assert [one.verdict for one in verdicts(Results(done))] == ["kept", "kept"]
+
+
+def test_flooding_and_trees_are_reckoned_from_pooled_em(done):
+    """EM's iterations counted once more, by hand; the networks' widths from their graphs."""
+    cell = next(c for c in done.design.cells if c.method.algorithm == "em")
+    trial = Trial(cell.setting, noise=0.2, replicates=3, seed=1)
+    psi = done.read(cell)["psi"]
+    trace = trial.run(Method("em", 1.0, False), max_rounds=200, tol=0.0, marks=range(200), pooled=psi)
+    iterations = np.median(np.argmax(trace.distance <= 1e-6, axis=0))
+    found = {(one.network, one.method): one for one in costs(Results(done)) if one.level == 1e-6}
+    vector = 8 * 3 * 6
+    for network, graph in (("ring", nx.cycle_graph(6)), ("star", nx.star_graph(5))):
+        flooding, tree = found[network, "flooding (reckoned)"], found[network, "tree sums (reckoned)"]
+        assert flooding.rounds == pytest.approx(iterations * nx.diameter(graph), rel=0.1)
+        assert flooding.bytes == pytest.approx(iterations * 6 * 5 * vector, rel=0.1)
+        assert tree.rounds == pytest.approx(iterations * 2 * nx.radius(graph), rel=0.1)
+        assert tree.bytes == pytest.approx(iterations * 2 * 5 * vector, rel=0.1)
+
+
+def test_the_report_tells_them(done):
+    made = report(done)
+    text = (made.folder / "report.md").read_text(encoding="utf-8")
+    assert "rounds to 1e-06" in text
+    with open(made.folder / "costs.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 4 * 2  # networks, methods run and reckoned, levels
+    assert {row["rounds"] for row in rows if row["method"].startswith("MNEM") and row["level"] == "1e-06"} == {""}
+
+
+def test_impossible_levels_and_looks_are_refused():
+    for key, wrong in (("levels", "[0]"), ("levels", "[-1.0]"), ("levels", "3"), ("levels", "['a']"), ("looks", "1")):
+        text = "\n".join(line for line in TOML.splitlines() if not line.startswith(key))
+        with pytest.raises(DesignError, match=f"line 1: {key}"):
+            of_text(f"{key} = {wrong}\n{text}", "mine")
