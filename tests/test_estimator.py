@@ -37,7 +37,7 @@ def test_fitted_attributes(fitted, data):
     assert set(fitted.history_) == {"round", "log_likelihood", "change", "disagreement", "bytes"}
     assert fitted.history_["change"][-1] <= 1e-6 < fitted.history_["change"][1]
     links, wide = 12, 3  # of the ring: who hears whom is told in three rounds, then psi and two numbers go each way
-    sent = wide * links * 6 * 2 * 8 + (fitted.n_rounds_ - wide) * links * (30 + 2) * 8
+    sent = wide * links * (6 * 2 + 2 * 10) * 8 + (fitted.n_rounds_ - wide) * links * (30 + 2) * 8
     assert fitted.history_["bytes"][-1] == sent
     np.testing.assert_allclose(fitted.means_, data.truth.means, atol=0.3)
     assert (fitted.predict(data.X) == data.classes).mean() > 0.98

@@ -8,7 +8,7 @@ from sklearn.mixture import GaussianMixture
 from gaussip.algorithms import exact, make
 from gaussip.data import split
 from gaussip.data.generate import Setting, draw, paper_start
-from gaussip.errors import CollapseError, NetworkError
+from gaussip.errors import CollapseError, NetworkError, SettingError
 from gaussip.fitting import prepare
 from gaussip.networks import listening, mixing_weights, two_way_weights
 from gaussip.parameters import Theta, to_psi
@@ -177,6 +177,55 @@ def test_all_sites_know_in_the_same_round_that_all_have_settled():
     assert known[-1].max() <= 1e-8 < known[-2].max()
 
 
+def test_data_far_from_zero_do_not_drift():
+    """Rounding of V's rows must not add up over thousands of rounds."""
+    _, rows, start = problem(n_rows=1200, n_sites=8, n_features=2)
+    far = 1e7
+    moved = Rows.of_sites([site.values + far for site in rows.sites])
+    begin = start._replace(means=start.means + far)
+    near = fit(rows, start, "chain", 0.0, 3000).theta
+    found = fit(moved, begin, "chain", 0.0, 3000).theta
+    np.testing.assert_allclose(found.means - far, near.means, atol=2e-7)
+    np.testing.assert_allclose(found.covariances, near.covariances, atol=2e-7)
+
+
+def test_sites_decide_alike_whatever_the_last_digit():
+    """Three sites in a row: V leaves exactly a quarter after two exchanges, to rounding."""
+    plans = []
+    for name in ("chain", "star"):
+        W = two_way_weights(mixing_weights(name, range(3)), range(3), "exact")
+        links = listening(W)
+        table = np.concatenate([links @ exact._packing(3), np.ones((3, 1))], axis=1)
+        plans.append(exact.plan_of(table))
+    assert plans[0].exchanges == plans[1].exchanges == 2
+
+
+def test_a_replicate_that_has_stopped_stays_as_it_is():
+    """Beside another that goes on, also where its own moves would grow again."""
+    starts, parts = [], []
+    for seed in range(2):
+        _, rows, start = problem(seed=seed, n_rows=600, n_sites=6, n_features=2)
+        starts.append(start)
+        parts.append(rows)
+    both = Theta(*(np.stack(part)[:, None] for part in zip(*starts, strict=True)))
+    W = two_way_weights(mixing_weights("ring", range(6)), range(6), "exact")
+    for tol in (1e-1, 3e-2, 1e-2):
+        alone = [
+            simulate(exact.Exact(), s, r, W, max_rounds=400, tol=tol) for s, r in zip(starts, parts, strict=True)
+        ]
+        together = simulate(exact.Exact(), both, Rows.stack(parts), W, max_rounds=400, tol=tol)
+        for r in range(2):
+            np.testing.assert_array_equal(together.theta.means[r], alone[r].theta.means)
+
+
+def test_replicates_that_need_other_plans_are_refused():
+    _, equal, start = problem(n_rows=600, n_sites=6, n_features=2)
+    _, unequal, _ = problem(n_rows=600, n_sites=6, n_features=2, size_ratio=50.0)
+    W = two_way_weights(mixing_weights("chain", range(6)), range(6), "exact")
+    with pytest.raises(SettingError, match="run them apart"):
+        simulate(exact.Exact(), start, Rows.stack([equal, unequal]), W, max_rounds=20)
+
+
 def test_one_way_networks_are_refused_with_what_would_do():
     _, rows, start = problem()
     with pytest.raises(
@@ -189,7 +238,7 @@ def test_a_message_is_as_large_as_mnem_s_but_for_the_survey_and_two_numbers():
     _, rows, start = problem()
     run, mnem = fit(rows, start, "ring", rounds=200, tol=0), fit(rows, start, "ring", rounds=200, tol=0, name="mnem")
     links, wide, psi = 24, 6, to_psi(start).size
-    survey = wide * links * 12 * 2 * 8  # a line of two numbers for each site
+    survey = wide * links * (12 * 2 + 2 * 10) * 8  # a line of two numbers for each site, and the unit
     assert run.history.bytes[-1] == survey + (200 - wide) * links * (psi + 2) * 8 - _unseen(run, links, psi)
     assert mnem.history.bytes[-1] == 200 * links * psi * 8
 

@@ -85,7 +85,7 @@ class Rounds:
         psi, change, disagreement = measure(theta, self._unit, carry.psi)
         change = change / self.algorithm.eta
         known = getattr(self.algorithm, "known_move", None)
-        converged = (change if known is None else known(after)[..., 0]) <= self._tol
+        converged = carry.converged | ((change if known is None else known(after)[..., 0]) <= self._tol)
         log_likelihood = xp.sum(found.log_likelihood, axis=-1) / self._mass
         seen = Seen(log_likelihood, change, disagreement, converged, collapsed)
         return Carry(_keep(done, carry.state, after), theta, psi, converged, collapsed), seen

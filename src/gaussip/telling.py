@@ -29,6 +29,8 @@ def telling(
 
     def watch(now: Progress) -> None:
         nonlocal told
+        if now.round <= told:  # another start
+            told = -every
         if now.round // every > told // every:  # some rounds exchange without a look at the rows
             told = now.round
             logger.info(

@@ -21,6 +21,7 @@ from scipy import sparse
 from gaussip.algorithms.base import Site, register
 from gaussip.arrays import Array, namespace, to_numpy
 from gaussip.collapse import healthy
+from gaussip.errors import SettingError
 from gaussip.exchange import Message
 from gaussip.moments import Moments, summary
 from gaussip.networks.weights import metropolis
@@ -58,7 +59,8 @@ NO_PLAN = Plan(0, 0, 0, 0.0, 0.0)
 class State(NamedTuple):
     """A site's memory; arrays have leading axes ``...``, the rest are plain numbers."""
 
-    table: Array  #: (..., M, w): each site's neighbours and share as far as heard, zeros elsewhere
+    table: Array  #: (..., M, w): each site's neighbours and mass as far as heard, zeros elsewhere
+    reference: Array  #: (..., 2, f): the unit that all sites compute in, so that rounding does not add up
     plan: Plan
     share: Array  #: nu_m, (..., 1, 1)
     eta: Array  #: (..., 1, 1)
@@ -71,7 +73,6 @@ class State(NamedTuple):
     good: Psi  #: the last x that is a mixture
     safe: Psi  #: x when all sites last were known to hold mixtures
     last: Psi  #: x at the end of the block before
-    unit: Unit  #: of the start, in which moves are measured
     seen: Array  #: (..., 2), of this block: whether x was no mixture, and its largest move over eta
     told: Array  #: (..., 2), the largest of both anywhere in the block before, as far as heard
     settled: Array  #: (...), the largest move anywhere that all sites know of
@@ -85,6 +86,20 @@ class State(NamedTuple):
     def wanted(self) -> int:
         """Exchanges of this step."""
         return self.plan.first if self.total < FIRST else self.plan.exchanges
+
+    @property
+    def started(self) -> bool:
+        """Whether the survey is over, and x in the common unit."""
+        return self.plan.exchanges > 0 and self.round >= self.plan.diameter
+
+    @property
+    def unit(self) -> Unit:
+        """The common unit: the start's, or the largest of the sites' where they start apart."""
+        return Unit(self.reference[..., :1, :], self.reference[..., 1:, :])
+
+    def theta(self, x: Psi) -> Theta:
+        """Theta of an x in the common unit."""
+        return to_theta(self.unit.original(x))
 
 
 @register
@@ -112,19 +127,23 @@ class Exact:
         none = xp.zeros_like(site.share)
         return State(
             table=own[..., None] * listed[..., None, :],
+            reference=xp.concat(list(unit_of(start)), axis=-2),
             plan=NO_PLAN,
             share=site.share[..., None, None],
             eta=STEP * xp.ones_like(site.share)[..., None, None],
             restarts=none,
             x=x, phi=x, v=x, y=x, before=x, good=x, safe=x, last=x,
-            unit=unit_of(start), seen=_nothing(none), told=_nothing(none), settled=_nothing(none)[..., 1],
+            seen=_nothing(none), told=_nothing(none), settled=_nothing(none)[..., 1],
             round=0, stage=0, step=0, spent=0, total=0,
         )  # fmt: skip
 
     def message(self, state: State) -> Message:
         """While the network is surveyed, what is known of it; then the vector being mixed, and the flag."""
-        if state.plan.exchanges == 0 or state.round < state.plan.diameter:
-            return {"max": state.table}
+        if not state.started:
+            parts = [
+                namespace(part).reshape(part, (*state.restarts.shape, -1)) for part in (state.table, state.reference)
+            ]
+            return {"max": namespace(state.x).concat(parts, axis=-1)}
         return {"mean": state.y, "max": state.told}
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta | None]:
@@ -132,16 +151,28 @@ class Exact:
         xp = namespace(state.x)
         state = state._replace(round=state.round + 1)
         if "mean" not in heard:
-            state = state._replace(table=xp.maximum(state.table, heard["max"]))
-            if state.plan.exchanges == 0 and bool(xp.all(state.table[..., -1] > 0)):
-                state = state._replace(plan=plan_of(state.table))
-            over = state.plan.exchanges > 0 and state.round >= state.plan.diameter
-            return state, to_theta(state.x) if over else None
+            return self._surveyed(state, heard["max"])
         state = self._mixed(state, heard["mean"])._replace(told=xp.maximum(state.told, heard["max"]))
         if state.stage < state.wanted:
             return state, None
         state = self._guarded(state)
-        return state, to_theta(state.good)
+        return state, state.theta(state.good)
+
+    def _surveyed(self, state: State, heard: Array) -> tuple[State, Theta | None]:
+        """One round of the survey; at its end all sites know the same, and start."""
+        xp = namespace(state.x)
+        size = math.prod(state.table.shape[-2:])
+        table = xp.maximum(state.table, xp.reshape(heard[..., :size], state.table.shape))
+        reference = xp.maximum(state.reference, xp.reshape(heard[..., size:], state.reference.shape))
+        state = state._replace(table=table, reference=reference)
+        if state.plan.exchanges == 0 and bool(xp.all(table[..., -1] > 0)):
+            state = state._replace(plan=plan_of(table))
+        if not state.started:
+            return state, None
+        x = state.unit.standard(state.x)
+        share = state.share / xp.mean(table[..., -1], axis=-1)[..., None, None]
+        state = state._replace(x=x, phi=x, v=x, y=x, before=x, good=x, safe=x, last=x, share=share)
+        return state, state.theta(x)
 
     def _mixed(self, state: State, heard: Psi) -> State:
         """One exchange of Chebyshev's iteration; at its end x = V v."""
@@ -157,10 +188,9 @@ class Exact:
     def _guarded(self, state: State) -> State:
         """Look whether x is a mixture; at a block's end go on, or back."""
         xp = namespace(state.x)
-        well = healthy(to_theta(state.x))
+        well = healthy(state.theta(state.x))
         good = xp.where(well[..., None, None], state.x, state.good)
-        apart = xp.abs(state.unit.standard(good) - state.unit.standard(state.good))
-        move = xp.max(apart / state.eta, axis=(-2, -1))
+        move = xp.max(xp.abs(good - state.good) / state.eta, axis=(-2, -1))
         seen = xp.stack([xp.astype(~well, move.dtype), move], axis=-1)
         if state.step:
             seen = xp.maximum(state.seen, seen)
@@ -190,7 +220,8 @@ class Exact:
 
     def update(self, state: State, moments: Moments) -> State:
         """phi, and the vector that the next exchanges mix."""
-        phi = state.x + state.eta * (state.share * summary(moments) - state.x)
+        mapped = state.share * state.unit.standard(summary(moments))
+        phi = state.x + state.eta * (mapped - state.x)
         v = phi + state.x - state.phi
         return state._replace(phi=phi, v=v, y=v, before=v, stage=0)
 
@@ -200,9 +231,10 @@ class Exact:
 
     def estimate(self, state: State) -> Theta:
         """Theta of the last x that was a mixture; of x itself where going back did not help."""
-        xp = namespace(state.x)
+        if not state.started:
+            return to_theta(state.x)
         lost = state.restarts[..., None, None] >= RESTARTS
-        return to_theta(xp.where(lost, state.x, state.good))
+        return state.theta(namespace(state.x).where(lost, state.x, state.good))
 
 
 def _nothing(like: Array) -> Array:
@@ -218,10 +250,11 @@ def _packing(n_sites: int) -> np.ndarray:
 
 
 def plan_of(table: Array) -> Plan:
-    """The plan that every site makes of the same table; that of the largest share where replicates differ."""
+    """The plan that every site makes of the same table."""
     tables = to_numpy(table)
     M = tables.shape[-2]
-    numbers = tables.reshape(-1, *tables.shape[-2:])[0, :, :-1].astype(np.int64)
+    tables = tables.reshape(-1, *tables.shape[-2:])
+    numbers, mass = tables[0, :, :-1].astype(np.int64), tables[..., -1]
     site = np.arange(M)
     links = (numbers[:, site // BITS] >> (site % BITS)) & 1
     if M == 1:
@@ -230,7 +263,21 @@ def plan_of(table: Array) -> Plan:
     diameter = int(sparse.csgraph.shortest_path(graph, unweighted=True).max())
     eigenvalues = np.linalg.eigvalsh(metropolis(graph).toarray())
     plan = Plan(diameter, 1, 1, float(eigenvalues[0]), float(eigenvalues[-2]))
-    allowed = APART / math.sqrt(tables[..., -1].max())  # large sites pull harder
+    largest = mass.max(axis=-1) / mass.mean(axis=-1)
+    found = {_with_exchanges(plan, float(nu)) for nu in (largest.min(), largest.max())}
+    if len(found) > 1:
+        raise SettingError(
+            "exact cannot run replicates side by side whose sites differ so much in size; run them apart"
+        )
+    return found.pop()
+
+
+def _with_exchanges(plan: Plan, largest: float) -> Plan:
+    """The exchanges that V needs, for the largest share of the mean mass.
+
+    The slack lets sites whose eigenvalues differ in the last digit decide alike.
+    """
+    allowed = (1 + 1e-6) * APART / math.sqrt(largest)  # large sites pull harder
     while 2 / (plan.growth[plan.exchanges] + 1) > allowed:
         plan = plan._replace(exchanges=plan.exchanges + 1)
     plan = plan._replace(first=plan.exchanges)

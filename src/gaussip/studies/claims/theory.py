@@ -34,8 +34,8 @@ def _bias(results: Results) -> Evidence:
     "labels-scale-contraction", "Labels on a fraction r of the rows multiply L_max, and EM's rate, by 1 - r (to 5%)"
 )
 def _contraction(results: Results) -> Evidence:
-    bare = results.one(method="em", spread=SORTED, **SMALL)
-    for cell in results.all(method="em", rows=6000, spread=SORTED):
+    bare = results.one(method="em", spread=SORTED, rows=48000, labelled=0.0)
+    for cell in results.all(method="em", rows=48000, spread=SORTED):
         r = cell.setting.labelled
         if isinstance(r, float) and r:
             for name, measure in (("L_max", results.norm), ("rate", results.contraction)):
