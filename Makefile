@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-STUDIES := figure1 figure2 figure3 figure4 networks circles label-fractions starts theory exact
+STUDIES := figure1 figure2 figure3 figure4 networks circles label-fractions starts theory
 
 .PHONY: help setup demo test lint bench study clean
 help:

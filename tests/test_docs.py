@@ -69,9 +69,9 @@ def test_every_claim_is_told():
         assert f"| `{name}` | {claim.text} |" in page
 
 
-def test_make_study_runs_every_study():
+def test_make_study_runs_every_study_of_the_paper():
     (listed,) = re.findall(r"^STUDIES := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    assert listed.split() == names()
+    assert listed.split() == [name for name in names() if name != "exact"]
 
 
 def test_the_tutorial(tmp_path, monkeypatch, capsys):
