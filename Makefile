@@ -11,7 +11,7 @@ help:
 	@echo "make test   the test suite"
 	@echo "make lint   ruff and strict mypy"
 	@echo "make bench  against scikit-learn and this machine's limits, one report (about ten minutes)"
-	@echo "make study  the paper's simulation studies, reduced, in out/studies (about ten minutes)"
+	@echo "make study  the paper's simulation studies, reduced, in out/studies (about twelve minutes)"
 	@echo "make setup  only the environment, in .venv"
 
 $(READY): pyproject.toml constraints.txt
