@@ -14,7 +14,7 @@ from matplotlib import image
 from typer.testing import CliRunner
 
 from gaussip.cli import app
-from gaussip.studies.claims import CLAIMS, verdicts
+from gaussip.studies.claims import verdicts
 from gaussip.studies.design import load, names, of_text
 from gaussip.studies.folder import Folder
 from gaussip.studies.page import Page
@@ -148,49 +148,6 @@ def test_a_method_that_lost_data_sets_does_not_reach_and_one_that_lost_all_is_wo
     assert reach.evidence[0].startswith("MNEM (delta 2, labelled 0): log MSE -0.020")
 
 
-@pytest.mark.parametrize(
-    ("study", "claim", "gone", "verdict"),
-    [
-        ("figure4", "semi-mnem-is-best", "", "kept"),
-        ("figure4", "semi-mnem-is-best", "dem", "kept"),
-        ("figure4", "semi-mnem-is-best", "mnem", "refuted"),
-        ("networks", "star-is-worst", "", "kept"),
-        ("networks", "star-is-worst", "star", "kept"),
-        ("networks", "star-is-worst", "circle", "refuted"),
-        ("theory", "error-grows-with-heterogeneity", "", "kept"),
-        ("theory", "error-grows-with-heterogeneity", "star", "refuted"),
-        ("theory", "error-shrinks-with-the-gap", "", "refuted"),
-    ],
-)
-def test_what_collapsed_everywhere_is_worst(tmp_path, study, claim, gone, verdict):
-    design = load(study)
-    folder = Folder.for_run(tmp_path / study, design)
-    for cell in design.cells:
-        level = -1.0 if cell.network == "star" else {"em": -4.0, "mnem": -3.95}.get(cell.method.algorithm, 0.0)
-        level += ("homogeneous", "dirichlet", "heterogeneous").index(cell.setting.spread)
-        lost = gone in (cell.method.algorithm, cell.network) and cell.network != ""
-        mse = np.full((2, design.replicates), np.nan if lost else np.exp(level))
-        numbers = {"rounds": np.array([0, cell.rounds]), "mse": mse, "distance": mse, "bytes": np.zeros(2, dtype=int)}
-        se_f = {"se_f": mse[0], "contraction": mse.T} if cell.method.algorithm == "em" else {}
-        folder.write(cell, {**numbers, "collapsed": np.full(design.replicates, int(lost)), **se_f})
-    (found,) = [one for one in verdicts(Results(folder)) if one.name == claim]
-    assert found.verdict == verdict, found.evidence
-
-
-@pytest.mark.parametrize("study", [name for name in names() if load(name).cells])
-def test_a_report_of_a_run_that_has_hardly_begun(tmp_path, study):
-    """The whole sample's cells are done first; here there is one, or none."""
-    design = load(study)
-    folder = Folder.for_run(tmp_path / study, design)
-    assert {one.verdict for one in report(folder).verdicts} == {"not run"}
-    found = {"rounds": np.array([0, 20_000]), "mse": np.ones((2, design.replicates)), "bytes": np.zeros(2, dtype=int)}
-    found |= {"distance": found["mse"] * np.nan, "collapsed": np.zeros(design.replicates, dtype=int)}
-    folder.write(design.cells[0], found)
-    made = report(folder)
-    assert {one.verdict for one in made.verdicts} == {"not run"}
-    assert made.missing == len(design.cells) - 1
-
-
 def test_distances_along_rounds(tmp_path):
     toml = TOML.replace('title = "log MSE"', 'title = "distance"\nmeasure = "distance"')
     folder = Folder.for_run(tmp_path / "mine", of_text(toml, "mine"))
@@ -200,12 +157,6 @@ def test_distances_along_rounds(tmp_path):
     folder.write(cell, {**numbers, "distance": apart, "collapsed": np.zeros(12, dtype=int)})
     report(folder)
     assert [row["distance"] for row in rows_of(folder.path / "report" / "both.csv")] == ["2.0", "0.5"]
-
-
-def test_every_claim_is_named_by_a_design_and_every_design_that_runs_has_one():
-    used = {name for study in names() for name in load(study).claims}
-    assert used == set(CLAIMS)
-    assert all(load(study).claims for study in names() if load(study).cells)
 
 
 def test_tables(made):

@@ -27,6 +27,11 @@ class Method(NamedTuple):
         return SEMI * self.semi + words.get(self.algorithm, self.algorithm.upper())
 
     @property
+    def label(self) -> str:
+        """The name with the step, if it has one: ``MNEM, eta = 0.01``."""
+        return self.name + (f", eta = {self.eta:g}" if self.has_step else "")
+
+    @property
     def has_step(self) -> bool:
         """Whether eta means anything to it."""
         return algorithms.has_step(self.algorithm)

@@ -29,7 +29,11 @@ class Site(NamedTuple):
 
 
 class Algorithm(Protocol):
-    """Pure functions over a State of arrays and integers, with any leading axes."""
+    """Pure functions over a State of arrays and integers, with any leading axes.
+
+    An algorithm whose sites find out by exchanges that all have settled also has ``known_move(state)``, the largest
+    move, (...), that they know of; a simulation then stops by it, else by the moves that it sees itself.
+    """
 
     name: str
     eta: float  #: the step; one where an algorithm has none

@@ -78,7 +78,6 @@ class State(NamedTuple):
     settled: Array  #: (...), the largest move anywhere that all sites know of
     round: int  #: exchanges so far
     stage: int  #: exchanges of this step so far
-    step: int  #: steps of this block so far
     spent: int  #: exchanges of this block so far
     total: int  #: steps so far
 
@@ -134,7 +133,7 @@ class Exact:
             restarts=none,
             x=x, phi=x, v=x, y=x, before=x, good=x, safe=x, last=x,
             seen=_nothing(none), told=_nothing(none), settled=_nothing(none)[..., 1],
-            round=0, stage=0, step=0, spent=0, total=0,
+            round=0, stage=0, spent=0, total=0,
         )  # fmt: skip
 
     def message(self, state: State) -> Message:
@@ -192,10 +191,9 @@ class Exact:
         good = xp.where(well[..., None, None], state.x, state.good)
         move = xp.max(xp.abs(good - state.good) / state.eta, axis=(-2, -1))
         seen = xp.stack([xp.astype(~well, move.dtype), move], axis=-1)
-        if state.step:
+        if state.spent:
             seen = xp.maximum(state.seen, seen)
-        state = state._replace(good=good, seen=seen, step=state.step + 1, spent=state.spent + state.wanted)
-        state = state._replace(total=state.total + 1)
+        state = state._replace(good=good, seen=seen, spent=state.spent + state.wanted, total=state.total + 1)
         if state.spent < state.plan.diameter:
             return state
         back = state.told[..., 0] > 0
@@ -214,7 +212,6 @@ class Exact:
             restarts=state.restarts + xp.astype(back, state.x.dtype),
             told=xp.where(back[..., None], _nothing(state.restarts), state.seen),
             settled=xp.where(back, _nothing(state.restarts)[..., 1], state.told[..., 1]),
-            step=0,
             spent=0,
         )
 

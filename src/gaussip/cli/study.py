@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gaussip.cli.console import Answer, Json, command, progress, table
+
+if TYPE_CHECKING:
+    from gaussip.studies.report import Report
 
 MANY = 12  # lines of a table on the terminal
 app = typer.Typer(
@@ -119,11 +122,9 @@ def report(
         raise KeyboardInterrupt("interrupted; the cells are kept, make the report again") from None
 
 
-def _told(made: object) -> Answer:
+def _told(made: Report) -> Answer:
     from gaussip.studies.page import shown
-    from gaussip.studies.report import Report
 
-    assert isinstance(made, Report)
     parts: list[object] = []
     few = [one for one in made.comparisons if one.verdict != "reproduced"]
     if made.comparisons:

@@ -206,6 +206,11 @@ def _cells(chosen: Mapping[str, Any], seed: int, most_rounds: int | None) -> Ite
         yield cell
 
 
+def plain(value: Any) -> str:
+    """A value as people write it: 2, not 2.0."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def matches(values: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
     """Whether a cell's values are those asked for; an empty one, which does not matter to the cell, always is."""
     return all(

@@ -8,14 +8,15 @@ from the whole sample's run and the network.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.networks import listening, mixing_weights
-from gaussip.studies.cells import Cell
+from gaussip.parameters import width
+from gaussip.studies.cells import Cell, plain
 from gaussip.studies.results import Results
 
 
@@ -40,11 +41,9 @@ def costs(results: Results) -> list[Cost]:
         for cell in cells:
             for level in results.design.levels:
                 first = arrivals(results, cell, level)
-                sent = (
-                    np.interp(first, results.rounds(cell), results.sent(cell)) if np.isfinite(first).any() else first
-                )
-                name = cell.method.name + (f", eta = {cell.method.eta:g}" if cell.method.has_step else "")
-                found.append(_cost(setting, network, name, level, first, np.where(np.isfinite(first), sent, np.inf)))
+                sent = np.interp(first, results.rounds(cell), results.sent(cell))
+                sent = np.where(np.isfinite(first), sent, np.inf)
+                found.append(_cost(setting, network, cell.method.label, level, first, sent))
         found += list(_reckoned(results, setting, network, cells[0]))
     return found
 
@@ -55,7 +54,7 @@ def _settings(results: Results) -> dict[tuple[str, str], list[Cell]]:
     keys = [key for key in results.design.varying if key not in ("method", "eta", "network")]
     for cell in results.others():
         if cell.network and cell.pooled not in results.missing:
-            shown = ", ".join(f"{key} {_plain(cell.values[key])}" for key in keys if cell.values[key] != "")
+            shown = ", ".join(f"{key} {plain(cell.values[key])}" for key in keys if cell.values[key] != "")
             groups.setdefault((shown, cell.network), []).append(cell)
     return groups
 
@@ -71,7 +70,7 @@ def _reckoned(results: Results, setting: str, network: str, cell: Cell) -> Itera
     M = cell.setting.n_sites
     W = mixing_weights(network, range(M), cell.mixing, results.design.seed)
     graph = nx.from_numpy_array(listening(W))
-    vector = 8 * cell.setting.n_components * (cell.setting.n_features + 1) * (cell.setting.n_features + 2) // 2
+    vector = 8 * cell.setting.n_components * width(cell.setting.n_features)
     ways = {
         "flooding (reckoned)": (nx.diameter(graph), M * (M - 1) * vector),
         "tree sums (reckoned)": (2 * nx.radius(graph), 2 * (M - 1) * vector),
@@ -86,10 +85,6 @@ def _cost(setting: str, network: str, name: str, level: float, rounds: NDArray, 
     reached = int(np.isfinite(rounds).sum())
     middle, amount = float(np.median(rounds)), float(np.median(sent))
     return Cost(setting, network, name, level, reached, rounds.size, middle, float(rounds.max()), amount)
-
-
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def cost_table(spent: Sequence[Cost]) -> tuple[list[str], list[list[str]]]:

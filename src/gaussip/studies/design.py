@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gaussip.errors import DesignError
-from gaussip.studies.cells import COLUMNS, KEYS, Cell, cells_of
+from gaussip.studies.cells import COLUMNS, KEYS, Cell, cells_of, plain
 from gaussip.studies.marks import LOOKS
 from gaussip.studies.parts import (
     Drawing,
@@ -92,12 +92,11 @@ class Design:
     def name_of(self, cell: Cell) -> str:
         """A cell's name, for people and for its file: what varies, and a few letters of all that it is."""
         values = cell.values
-        shown = [f"{key}={values[key]:g}" if isinstance(values[key], float) else f"{key}={values[key]}"
-                 for key in self.varying if key != "method" and values[key] != ""]  # fmt: skip
+        shown = [f"{key}={plain(values[key])}" for key in self.varying if key != "method" and values[key] != ""]
         whole = json.dumps({**values, "rounds": cell.rounds}, sort_keys=True).encode()
         letters = hashlib.sha256(whole).hexdigest()[:6]
-        plain = "_".join([values["method"], *shown]).replace(" ", "-").replace("(", "-").replace(")", "")
-        return f"{plain}_{letters}"
+        joined = "_".join([values["method"], *shown]).replace(" ", "-").replace("(", "-").replace(")", "")
+        return f"{joined}_{letters}"
 
 
 def names() -> list[str]:
@@ -145,7 +144,7 @@ def of_text(text: str, name: str, replicates: int | None = None, most_rounds: in
     drawing = drawing_of(source) if "drawing" in values else None
     if not cells and drawing is None:
         raise source.error("the design has no [[cells]]; add at least one")
-    design = Design(
+    return Design(
         name=name,
         title=get("title", str, name),
         about=get("about", str, "").strip(),
@@ -162,4 +161,3 @@ def of_text(text: str, name: str, replicates: int | None = None, most_rounds: in
         text=text,
         most_rounds=most_rounds,
     )
-    return design

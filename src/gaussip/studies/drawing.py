@@ -12,7 +12,7 @@ import numpy as np
 from gaussip.networks import measures, mixing_weights
 from gaussip.plots.network import draw_network
 from gaussip.plots.panels import Line, draw_panels
-from gaussip.studies.cells import POOLED, Cell
+from gaussip.studies.cells import POOLED, Cell, plain
 from gaussip.studies.design import Design
 from gaussip.studies.parts import Figure, drawn
 from gaussip.studies.results import NotRunError, Results
@@ -84,15 +84,14 @@ def _panel(cell: Cell, figure: Figure) -> tuple[str, str]:
 def _label(cell: Cell, figure: Figure) -> str:
     if figure.lines != "method":
         return _named(figure.lines, cell.values[figure.lines])
-    eta = f", eta = {cell.method.eta:g}" if cell.method.has_step and figure.along != "eta" else ""
-    name = cell.method._replace(semi=False).name if figure.along == "labelled" else cell.method.name
-    return name + eta
+    method = cell.method._replace(semi=False) if figure.along == "labelled" else cell.method
+    return method.name if figure.along == "eta" else method.label
 
 
 def _named(key: str, value: Any) -> str:
     if value == "":  # it does not matter to this cell
         return ""
-    text = f"{value:g}" if isinstance(value, float) else str(value)
+    text = plain(value)
     if key == "labelled" and isinstance(value, str):
         text = f"{value.replace(' ', ', ')} in turn"
     return text if key in ("spread", "network") else f"{NAMES.get(key, key)} = {text}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from gaussip.errors import SettingError
 from gaussip.history import Progress
-from gaussip.studies.cells import POOLED, Cell, matches
+from gaussip.studies.cells import POOLED, Cell, matches, plain
 from gaussip.studies.compute import compute
 from gaussip.studies.design import Design
 from gaussip.studies.folder import Folder
@@ -41,8 +41,8 @@ def run(
     for key, value in (where or {}).items():
         known = {cell.values[key] for cell in design.cells} - {""}
         if value not in known:
-            there = ", ".join(sorted(map(_plain, known)))
-            raise SettingError(f"no cell of {design.name} has {key} = {_plain(value)}; there are {there}")
+            there = ", ".join(sorted(map(plain, known)))
+            raise SettingError(f"no cell of {design.name} has {key} = {plain(value)}; there are {there}")
     chosen = {cell for cell in design.cells if matches(cell.values, where or {})}
     if design.cells and not chosen:
         raise SettingError(f"no cell of {design.name} has {where}")
@@ -64,10 +64,6 @@ def run(
             done += _cost(cell)
             follow(design.name_of(cell), 0.0)
     return folder
-
-
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _cost(cell: Cell) -> float:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from gaussip.studies.cells import plain
+
 if TYPE_CHECKING:
     from gaussip.studies.cells import Cell
     from gaussip.studies.results import Results
@@ -81,6 +83,5 @@ def behind(results: Results, cell: Cell) -> float:
 def said(cell: Cell, results: Results) -> str:
     """A cell in a line of evidence."""
     values = {key: cell.values[key] for key in results.design.varying if key != "method" and cell.values[key] != ""}
-    shown = (f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}" for key, value in values.items())
-    told = ", ".join(shown)
+    told = ", ".join(f"{key} {plain(value)}" for key, value in values.items())
     return f"{cell.method.name} ({told})" if told else cell.method.name
