@@ -107,6 +107,21 @@ def test_distances_are_to_the_whole_sample(design, done):
     assert (np.isnan(done.read(nnem)["mse"][-1]) == (gone > 0)).all()
 
 
+def test_watching_takes_no_time_of_a_round(design, tmp_path, monkeypatch):
+    """A cell's name takes as long as several rounds on a GPU, so that it is not made anew for each."""
+    made, seen = [], []
+    name_of = type(design).name_of
+    monkeypatch.setattr(type(design), "name_of", lambda self, cell: made.append(cell) or name_of(self, cell))
+    some = {"method": "mnem", "labelled": 0.2, "eta": 0.05}
+    run(design, tmp_path / "small", where=some, watch=lambda text, done: seen.append((text, done)))
+    assert len(seen) > 60
+    assert len(made) < 20
+    texts, parts = zip(*seen, strict=True)
+    assert any(text.endswith(", round 60") for text in texts)
+    assert list(parts) == sorted(parts)
+    assert parts[-1] == 1
+
+
 def test_only_some_cells_and_then_the_rest(design, done, tmp_path):
     folder = run(design, tmp_path / "small", where={"method": "mnem", "labelled": 0.2, "eta": 0.05})
     assert [(c.method.name, c.method.eta) for c in design.cells if folder.done(c)] == [

@@ -78,12 +78,10 @@ def _computed(
     """The cells as they are done."""
     if jobs == 1:
         for cell in cells:
+            name = folder.design.name_of(cell)  # once: it takes longer than a round on a GPU
 
-            def follow(now: Progress, cell: Cell = cell) -> None:
-                watch(
-                    f"{folder.design.name_of(cell)}, round {now.round}",
-                    _cost(cell) * min(1.0, now.round / cell.rounds),
-                )
+            def follow(now: Progress, cell: Cell = cell, name: str = name) -> None:
+                watch(f"{name}, round {now.round}", _cost(cell) * min(1.0, now.round / cell.rounds))
 
             _one(folder, cell, device, follow)
             yield cell
