@@ -5,10 +5,11 @@ READY := .venv/.ready
 
 STUDIES := figure1 figure2 figure3 figure4 networks circles label-fractions starts theory
 
-.PHONY: help setup demo test lint bench study clean
+.PHONY: help setup demo test test-slow lint bench study clean
 help:
 	@echo "make demo   fit breast-cancer data over 8 sites, pictures in out/"
 	@echo "make test   the test suite"
+	@echo "make test-slow  the long tests of sites and messages (about an hour)"
 	@echo "make lint   ruff and strict mypy"
 	@echo "make bench  against scikit-learn and this machine's limits, one report (about ten minutes)"
 	@echo "make study  the paper's simulation studies, reduced, in out/studies (about twelve minutes)"
@@ -28,6 +29,9 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -n 2 -m slow
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -202,7 +202,7 @@ def test_one_round_may_end_without_a_pass_over_the_rows(rows, start):
         mixed: int
 
     class Twice:
-        name, eta, network_sets_target, two_way = "twice", ETA, True, False
+        name, eta, network_sets_target, two_way, exchanges = "twice", ETA, True, False, True
         inner = MNEM(ETA)
 
         def init(self, start, site):

@@ -3,9 +3,9 @@
 import pytest
 
 from gaussip.errors import DesignError, SettingError
+from gaussip.source import Source
 from gaussip.studies.cells import LONG, parse_where
 from gaussip.studies.design import load, names, of_text
-from gaussip.studies.source import Source
 
 SMALL = """
 title = "Small"
@@ -175,7 +175,9 @@ def test_what_is_refused(text, says):
 
 def test_lines_of_keys_after_long_values():
     source = Source(
-        'a = """\nb = 1\n[c]\n"""\nlist = [\n  1,  # ]\n  "]",\n]\nb = 2\n[[t]]\nx = 1\n[[t]]\nx = 2\n', "f.toml"
+        'a = """\nb = 1\n[c]\n"""\nlist = [\n  1,  # ]\n  "]",\n]\nb = 2\n[[t]]\nx = 1\n[[t]]\nx = 2\n',
+        "f.toml",
+        DesignError,
     )
     found = [str(source.error("no", path)) for path in (("list",), ("b",), ("t", 1, "x"), ("t", 0, "y"))]
     assert found == [f"f.toml, line {n}: no" for n in (5, 9, 13, 10)]
@@ -185,7 +187,7 @@ def test_lines_of_keys_after_long_values():
     "text", ['"""\n# b = 2"""', '"""\nit is "quoted"\n"""', '"""a \\""" [\n"""', "'''\n#'''", '"#["']
 )
 def test_lines_after_texts_of_every_kind(text):
-    source = Source(f"a = {text}\nb = 1\n", "f.toml")
+    source = Source(f"a = {text}\nb = 1\n", "f.toml", DesignError)
     assert str(source.error("no", ("b",))) == f"f.toml, line {text.count(chr(10)) + 2}: no"
 
 

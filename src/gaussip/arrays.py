@@ -126,3 +126,15 @@ def precision_factor(covariances: Array) -> Array:
         one = xp.eye(roots.shape[-1], dtype=roots.dtype, device=roots.device)
         return xp.linalg.solve_triangular(roots, one, upper=False)
     return xp.linalg.inv(roots)
+
+
+def keep(done: Array, before: Any, after: Any) -> Any:
+    """A tree of arrays after something, with those entries of the leading axes that are done left as before."""
+    if isinstance(done, (np.ndarray, np.generic)) and not done.any():
+        return after
+    if isinstance(after, tuple):
+        return type(after)(*(keep(done, old, new) for old, new in zip(before, after, strict=True)))
+    if not hasattr(after, "shape"):
+        return after
+    xp = namespace(after)
+    return xp.where(xp.reshape(done, done.shape + (1,) * (after.ndim - done.ndim)), before, after)

@@ -9,7 +9,7 @@ import numpy as np
 
 from gaussip.arrays import Array, NDArray, cholesky_or_nan, compiled, namespace, to_numpy
 from gaussip.errors import CollapseError
-from gaussip.parameters import Theta
+from gaussip.parameters import Psi, Theta, to_theta
 
 REMEDY = (
     "Try fewer components, a larger reg_covar, another start, or labels for this component; "
@@ -27,6 +27,14 @@ def healthy(theta: Theta) -> Array:
     finite = xp.all(xp.isfinite(theta.means), axis=(-2, -1))
     weighty = xp.all(theta.weights > least, axis=-1)
     return finite & weighty & xp.all(xp.isfinite(cholesky_or_nan(theta.covariances)), axis=(-3, -2, -1))
+
+
+def are_mixtures(psi: Psi) -> bool:
+    """Whether every psi is that of a mixture, as `healthy` says of its theta."""
+    small = compiled(psi)
+    if small is not None and hasattr(small, "are_mixtures"):
+        return bool(small.are_mixtures(psi, least_weight(psi)))
+    return bool(namespace(psi).all(healthy(to_theta(psi))))
 
 
 def collapse_error(number: int, names: Sequence[Any], theta: Theta, unhealthy: NDArray) -> CollapseError:

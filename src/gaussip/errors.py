@@ -9,6 +9,8 @@ from __future__ import annotations
 class GaussipError(Exception):
     """Base of every error raised by gaussip."""
 
+    exit_code = 2  #: of a command that ends with it
+
 
 class SettingError(GaussipError, ValueError):
     """A parameter has a value that cannot work."""
@@ -42,6 +44,24 @@ class ModelFileError(GaussipError, ValueError):
     """A file that is not a gaussip model, or one this version cannot read."""
 
 
+class FederationError(GaussipError, ValueError):
+    """A description of a federation, or a site's folder, that cannot work."""
+
+
+class CertificateError(GaussipError, ValueError):
+    """A certificate, key or authority that the neighbours would refuse."""
+
+
+class DisagreementError(GaussipError, RuntimeError):
+    """Sites that do not run the same thing: another description, version or data."""
+
+
+class PausedError(GaussipError, RuntimeError):
+    """A run that cannot go on now; nothing is lost, and the same command goes on later."""
+
+    exit_code = 3
+
+
 class DeviceError(GaussipError, RuntimeError):
     """The device asked for is not there."""
 
@@ -52,17 +72,18 @@ class CollapseError(GaussipError, ArithmeticError):
     Attributes
     ----------
     site : name of the site where it happened first
-    component : int, the component, counted from 0
+    component : int, the component, counted from 0; None at other sites, which do not know it
     round : int, the round, counted from 1
     cause : str, what went wrong there
     """
 
-    def __init__(self, site: object, component: int, round: int, cause: str, remedy: str) -> None:
+    def __init__(self, site: object, component: int | None, round: int, cause: str, remedy: str) -> None:
         self.site = site
         self.component = component
         self.round = round
         self.cause = cause
-        super().__init__(f"component {component} collapsed at site {site!r} in round {round}: {cause}. {remedy}")
+        which = "a component" if component is None else f"component {component}"
+        super().__init__(f"{which} collapsed at site {site!r} in round {round}: {cause}. {remedy}")
 
 
 class PooledTargetWarning(UserWarning):

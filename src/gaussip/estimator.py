@@ -20,7 +20,7 @@ from gaussip.arrays import NDArray, precision_factor, to_numpy
 from gaussip.data.generate import sample
 from gaussip.density import responsibilities
 from gaussip.errors import CollapseError, DataError, SettingError, StartError
-from gaussip.fitting import Given, Problem, prepare, starts
+from gaussip.fitting import Given, Problem, prepare, seeds_of, starts
 from gaussip.history import Progress
 from gaussip.parameters import Theta, n_parameters, reorder
 from gaussip.simulation import Run, consensus, place, simulate
@@ -155,8 +155,7 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         algorithm = algorithms.make(self.algorithm, self.eta)
         if sites is None and not by_name(X):
             algorithm = algorithms.make("em", self.eta)
-        rng = check_random_state(self.random_state)
-        seeds = [int(s) for s in rng.randint(2**31 - 1, size=1 + self.n_init)]
+        seeds = seeds_of(self.random_state, self.n_init)
         problem = self._prepared(X, y, sites, sample_weight, seeds[0])
         if self.warm_start and hasattr(self, "weights_"):
             begin = [self._last(problem)]
@@ -182,14 +181,17 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         best = max(runs, key=lambda run: float(run.history.log_likelihood[-1]))
         self.sites_, self.classes_ = problem.sites, problem.classes
         self._keep(best, to_numpy(problem.rows.mass))
+        self._warn_if_not_converged()
+        return self
+
+    def _warn_if_not_converged(self) -> None:
         if not self.converged_:
             warnings.warn(
-                f"not converged after {self.n_rounds_} rounds: the last change is {best.history.change[-1]:.2g}, "
+                f"not converged after {self.n_rounds_} rounds: the last change is {self.history_['change'][-1]:.2g}, "
                 f"tol={self.tol:g}. Raise max_rounds{self._faster()}",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        return self
 
     def _faster(self) -> str:
         """What else helps a fit that did not converge."""

@@ -1,11 +1,15 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and what goes into them as JSON."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from gaussip.errors import FileError
 
@@ -36,3 +40,18 @@ def refuse_overwriting(*paths: str | os.PathLike[str], force: bool) -> None:
             raise FileError(f"{path} exists; choose another name, or give --force to overwrite it")
         if not path.parent.is_dir():
             raise FileError(f"there is no folder {path.parent} for {path.name}; make it first")
+
+
+def json_ready(value: Any) -> Any:
+    """JSON's own types; what is not finite becomes null."""
+    if isinstance(value, dict):
+        return {str(k): json_ready(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_ready(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return json_ready(value.tolist())
+    if isinstance(value, np.generic):
+        return json_ready(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)

@@ -20,6 +20,13 @@ from gaussip.validation import check_cells, check_choice, check_row_weights, che
 INITS = ("kmeans", "labels")
 
 
+def seeds_of(random_state: Any, n_init: int) -> list[int]:
+    """The seed of a random network, and one for each start, from what scikit-learn takes for a random state."""
+    from sklearn.utils import check_random_state
+
+    return [int(s) for s in check_random_state(random_state).randint(2**31 - 1, size=1 + n_init)]
+
+
 class Problem(NamedTuple):
     """Checked input: rows by site, labels as component numbers, and the weights of the network."""
 

@@ -12,7 +12,10 @@ the caller names it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
+
+import numpy as np
 
 from gaussip.arrays import Array, namespace
 from gaussip.errors import DataError
@@ -68,6 +71,24 @@ def moments(rows: Rows, theta: Theta, reg_covar: float = 0.0, kernel: Kernel | N
     else:
         sums, log_likelihood = _by_chunks(rows, kernel, flat, centres, labelled, reg_covar)
     return Moments(rows.mass, xp.reshape(sums, (*rows.shape, K, -1)), xp.reshape(log_likelihood, rows.shape))
+
+
+def prepared(rows: Rows, n_components: int, reg_covar: float) -> Callable[[Theta], Moments]:
+    """`moments` of one site's rows in memory, again and again: what does not change is done once."""
+    p = rows.centres.shape[-1]
+    centres = rows.centres[None]
+    kernel = kernel_for(np.empty((n_components, p)))
+    laid = rows.laid_out(kernel)
+    labelled = None if rows.labelled is None else rows.labelled[None]
+
+    def measure(theta: Theta) -> Moments:
+        weights, means, covariances = theta
+        sums, log_likelihood = kernel.moments(
+            laid, Theta(weights[None], means[None], covariances[None]), centres, labelled, reg_covar
+        )
+        return Moments(rows.mass, sums[0], log_likelihood[0, ...])
+
+    return measure
 
 
 def _check(rows: Rows, theta: Theta) -> None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from gaussip.algorithms import Algorithm, one_round
-from gaussip.arrays import Array, namespace, to_numpy
+from gaussip.arrays import Array, keep, namespace, to_numpy
 from gaussip.collapse import healthy
 from gaussip.exchange import Stacked
 from gaussip.history import measure, unit_of_start
@@ -76,19 +74,19 @@ class Rounds:
         xp = namespace(carry.psi)
         after, _, found = one_round(self.algorithm, carry.state, self.exchange, self.measured)
         if found is None:
-            return carry._replace(state=_keep(carry.converged | carry.collapsed, carry.state, after)), None
+            return carry._replace(state=keep(carry.converged | carry.collapsed, carry.state, after)), None
         reached = self.algorithm.estimate(after)
         sound = xp.all(healthy(reached) & xp.isfinite(found.log_likelihood), axis=-1)
         collapsed = carry.collapsed | (~sound & ~carry.converged)
         done = carry.converged | collapsed
-        theta = _keep(done, carry.theta, reached)
+        theta = keep(done, carry.theta, reached)
         psi, change, disagreement = measure(theta, self._unit, carry.psi)
         change = change / self.algorithm.eta
         known = getattr(self.algorithm, "known_move", None)
         converged = carry.converged | ((change if known is None else known(after)[..., 0]) <= self._tol)
         log_likelihood = xp.sum(found.log_likelihood, axis=-1) / self._mass
         seen = Seen(log_likelihood, change, disagreement, converged, collapsed)
-        return Carry(_keep(done, carry.state, after), theta, psi, converged, collapsed), seen
+        return Carry(keep(done, carry.state, after), theta, psi, converged, collapsed), seen
 
     def one_by_one(self, carry: Carry, max_rounds: int) -> Iterator[Look]:
         """Every round, looked at as it ends."""
@@ -99,15 +97,3 @@ class Rounds:
                 yield Look(carry, [], before)
             else:
                 yield Look(carry, [(number, Seen(*map(to_numpy, seen)), self.exchange.bytes_sent)], before)
-
-
-def _keep(done: Array, before: Any, after: Any) -> Any:
-    """A State or Theta after a round, with the replicates that are done left as they were."""
-    if isinstance(done, (np.ndarray, np.generic)) and not done.any():
-        return after
-    if isinstance(after, tuple):
-        return type(after)(*(_keep(done, old, new) for old, new in zip(before, after, strict=True)))
-    if not hasattr(after, "shape"):
-        return after
-    xp = namespace(after)
-    return xp.where(xp.reshape(done, done.shape + (1,) * (after.ndim - done.ndim)), before, after)

@@ -34,14 +34,32 @@ class Classes(NamedTuple):
     scatters: NDArray  #: (K, p, p), sums of squares and products about the class's mean
 
 
+class Extent(NamedTuple):
+    """Where rows lie; of one site (p,), or of several (M, p)."""
+
+    mass: NDArray  #: () or (M,)
+    mean: NDArray
+    variance: NDArray
+
+
+def extent_of(X: NDArray, weights: NDArray | None = None) -> Extent:
+    """What a site shares for an agreed scale: its count (or mass), mean and variance."""
+    mass = np.asarray(len(X) if weights is None else weights.sum(), dtype=float)
+    return Extent(mass, X.mean(axis=0), X.var(axis=0))
+
+
+def location_and_spread(sites: Extent) -> tuple[NDArray, NDArray]:
+    """The overall mean and standard deviation of each feature, from all sites' extents."""
+    total = sites.mass.sum()
+    centre = sites.mass @ sites.mean / total
+    spread = np.sqrt(sites.mass @ (sites.variance + (sites.mean - centre) ** 2) / total)
+    return centre, np.where(spread > 0, spread, 1.0)
+
+
 def spread_of(values: Sequence[NDArray], weights: Sequence[NDArray] | None = None) -> NDArray:
-    """The overall standard deviation of each feature, from every site's count (or mass), mean and variance."""
-    counts = np.array([len(x) for x in values] if weights is None else [v.sum() for v in weights], dtype=float)
-    means = np.stack([x.mean(axis=0) for x in values])
-    centre = counts @ means / counts.sum()
-    variances = np.stack([x.var(axis=0) for x in values]) + (means - centre) ** 2
-    spread = np.sqrt(counts @ variances / counts.sum())
-    return np.asarray(np.where(spread > 0, spread, 1.0))
+    """The overall standard deviation of each feature of the sites' rows."""
+    sites = [extent_of(x, None if weights is None else weights[m]) for m, x in enumerate(values)]
+    return location_and_spread(Extent(*map(np.stack, zip(*sites, strict=True))))[1]
 
 
 def site_centres(
@@ -136,10 +154,19 @@ def kmeans(
 
 
 def labelled_classes(rows: Rows) -> Classes:
-    """The labelled rows of all sites by class, summed over sites; classes without rows have count and mean zero."""
+    """The labelled rows of all sites by class; see `classes_of`."""
     if rows.labelled is None:
         raise StartError("a start from labels needs labels: give y, or use init_params='kmeans'")
-    sums, centres = to_numpy(rows.labelled), to_numpy(rows.centres)
+    return classes_of(to_numpy(rows.labelled), to_numpy(rows.centres))
+
+
+def classes_of(sums: NDArray, centres: NDArray) -> Classes:
+    """The labelled rows by class, summed over sites; classes without rows have count and mean zero.
+
+    Parameters
+    ----------
+    sums : (M, K, f), sums of the labelled rows' features about their site's centre (M, p)
+    """
     zeros = np.zeros((sums.shape[-2], centres.shape[-1]))
     counts, totals, _ = unpack(about_means(sums, centres, zeros).sum(axis=0))
     means = totals / np.where(counts > 0, counts, 1.0)[:, None]
@@ -148,7 +175,11 @@ def labelled_classes(rows: Rows) -> Classes:
 
 def from_labels(rows: Rows, spread: NDArray) -> Theta:
     """The start from every site's labelled moments: one component for each class."""
-    classes = labelled_classes(rows)
+    return from_classes(labelled_classes(rows), spread)
+
+
+def from_classes(classes: Classes, spread: NDArray) -> Theta:
+    """The start that everyone computes from the labelled rows' moments."""
     empty = np.flatnonzero(classes.counts <= 0)
     if empty.size:
         raise StartError(
@@ -174,7 +205,11 @@ def order_by(theta: Theta, targets: NDArray, numbers: NDArray) -> NDArray:
 
 def class_order(theta: Theta, rows: Rows) -> NDArray:
     """The order of components in which component k lies nearest to labelled class k."""
-    classes = labelled_classes(rows)
+    return order_of(theta, labelled_classes(rows))
+
+
+def order_of(theta: Theta, classes: Classes) -> NDArray:
+    """The same, for the classes of all sites."""
     seen = np.flatnonzero(classes.counts > 0)
     return order_by(theta, classes.means[seen], seen)
 

@@ -31,13 +31,17 @@ class Site(NamedTuple):
 class Algorithm(Protocol):
     """Pure functions over a State of arrays and integers, with any leading axes.
 
-    An algorithm whose sites find out by exchanges that all have settled also has ``known_move(state)``, the largest
-    move, (...), that they know of; a simulation then stops by it, else by the moves that it sees itself.
+    An algorithm whose sites find out by exchanges that all have settled, or that one of them failed, also has
+    ``known_move(state)``, the largest move, (...), that all know of, and ``known_fault(state)``, one plus the index
+    of a site where a component collapsed, or zero. A simulation then stops by the former, else by the moves that it
+    sees itself; sites stop by both, and `gaussip.algorithms.together` gives both to the others. Sites also refuse a
+    neighbour's message of which ``check(message)``, where there is one, says False.
     """
 
     name: str
     eta: float  #: the step; one where an algorithm has none
     two_way: bool  #: whether it mixes by Metropolis weights, whatever W's are, and so needs a two-way network
+    exchanges: bool  #: whether it works without pooling rows, by what sites tell each other
     network_sets_target: bool  #: whether it aims at the rows weighted by W's stationary weights, so that W decides
 
     def init(self, start: Theta, site: Site) -> Any:

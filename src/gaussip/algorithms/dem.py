@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 
 from gaussip.algorithms.base import Site, register
 from gaussip.arrays import Array
+from gaussip.collapse import are_mixtures
 from gaussip.exchange import Message
 from gaussip.moments import Moments, summary
 from gaussip.parameters import Psi, Theta, to_psi, to_theta
@@ -36,6 +37,7 @@ class DEM:
     name: ClassVar[str] = "dem"
     network_sets_target: ClassVar[bool] = False
     two_way: ClassVar[bool] = False
+    exchanges: ClassVar[bool] = True
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin with the filter at the start."""
@@ -45,6 +47,10 @@ class DEM:
     def message(self, state: State) -> Message:
         """The filter's state."""
         return {"mean": state.x}
+
+    def check(self, message: Message) -> bool:
+        """A neighbour's message is a mixture."""
+        return are_mixtures(message["mean"])
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:
         """Remember the neighbours' average; moments are wanted at the site's own x."""

@@ -30,6 +30,7 @@ class EM:
     eta: ClassVar[float] = 1.0
     network_sets_target: ClassVar[bool] = False
     two_way: ClassVar[bool] = False
+    exchanges: ClassVar[bool] = False
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start."""

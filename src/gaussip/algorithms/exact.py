@@ -64,7 +64,9 @@ class State(NamedTuple):
     plan: Plan
     share: Array  #: nu_m, (..., 1, 1)
     eta: Array  #: (..., 1, 1)
+    number: Array  #: (...), one plus the site's index
     restarts: Array  #: (...)
+    fault: Array  #: (...), the number of a site where going back did not help, zero if there is none
     x: Psi
     phi: Psi  #: of the step before
     v: Psi  #: what this step mixes
@@ -73,7 +75,7 @@ class State(NamedTuple):
     good: Psi  #: the last x that is a mixture
     safe: Psi  #: x when all sites last were known to hold mixtures
     last: Psi  #: x at the end of the block before
-    seen: Array  #: (..., 2), of this block: whether x was no mixture, and its largest move over eta
+    seen: Array  #: (..., 2), of this block: the site's number if x was no mixture, and its largest move over eta
     told: Array  #: (..., 2), the largest of both anywhere in the block before, as far as heard
     settled: Array  #: (...), the largest move anywhere that all sites know of
     round: int  #: exchanges so far
@@ -114,6 +116,7 @@ class Exact:
     eta: ClassVar[float] = 1.0
     network_sets_target: ClassVar[bool] = False
     two_way: ClassVar[bool] = True
+    exchanges: ClassVar[bool] = True
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start, knowing one's own neighbours."""
@@ -130,7 +133,9 @@ class Exact:
             plan=NO_PLAN,
             share=site.share[..., None, None],
             eta=STEP * xp.ones_like(site.share)[..., None, None],
+            number=xp.astype(site.index + 1, x.dtype),
             restarts=none,
+            fault=none,
             x=x, phi=x, v=x, y=x, before=x, good=x, safe=x, last=x,
             seen=_nothing(none), told=_nothing(none), settled=_nothing(none)[..., 1],
             round=0, stage=0, spent=0, total=0,
@@ -190,7 +195,7 @@ class Exact:
         well = healthy(state.theta(state.x))
         good = xp.where(well[..., None, None], state.x, state.good)
         move = xp.max(xp.abs(good - state.good) / state.eta, axis=(-2, -1))
-        seen = xp.stack([xp.astype(~well, move.dtype), move], axis=-1)
+        seen = xp.stack([xp.where(well, 0 * state.number, state.number), move], axis=-1)
         if state.spent:
             seen = xp.maximum(state.seen, seen)
         state = state._replace(good=good, seen=seen, spent=state.spent + state.wanted, total=state.total + 1)
@@ -210,6 +215,7 @@ class Exact:
             last=choose(state.safe, state.x),
             eta=xp.where(wide, state.eta / 2, state.eta),
             restarts=state.restarts + xp.astype(back, state.x.dtype),
+            fault=xp.where(state.restarts >= RESTARTS, state.told[..., 0], state.fault),
             told=xp.where(back[..., None], _nothing(state.restarts), state.seen),
             settled=xp.where(back, _nothing(state.restarts)[..., 1], state.told[..., 1]),
             spent=0,
@@ -225,6 +231,14 @@ class Exact:
     def known_move(self, state: State) -> Array:
         """The largest move at any site within a whole block, which all sites know in the same round."""
         return state.settled
+
+    def known_fault(self, state: State) -> Array:
+        """The number of a site whose x was no mixture after all restarts."""
+        return state.fault
+
+    def check(self, message: Message) -> bool:
+        """Faults and moves are not negative; what is mixed need be no mixture."""
+        return "mean" not in message or bool(namespace(message["max"]).all(message["max"] >= 0))
 
     def estimate(self, state: State) -> Theta:
         """Theta of the last x that was a mixture; of x itself where going back did not help."""

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from gaussip.algorithms.base import Site, register
 from gaussip.arrays import Array
+from gaussip.collapse import are_mixtures
 from gaussip.exchange import Message
 from gaussip.moments import Moments, summary
 from gaussip.parameters import Psi, Theta, to_psi, to_theta
@@ -32,6 +33,7 @@ class MNEM:
     name: ClassVar[str] = "mnem"
     network_sets_target: ClassVar[bool] = True
     two_way: ClassVar[bool] = False
+    exchanges: ClassVar[bool] = True
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start, with mass one."""
@@ -40,6 +42,10 @@ class MNEM:
     def message(self, state: State) -> Message:
         """psi."""
         return {"mean": state.psi}
+
+    def check(self, message: Message) -> bool:
+        """A neighbour's message is a mixture."""
+        return are_mixtures(message["mean"])
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:
         """Step 1: the neighbourhood average psi~; moments are wanted there."""

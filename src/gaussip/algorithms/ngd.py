@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from gaussip.algorithms.base import Site, register
 from gaussip.arrays import Array, namespace, precision_factor
+from gaussip.collapse import healthy
 from gaussip.exchange import Message
 from gaussip.moments import Moments, summary
 from gaussip.parameters import Theta, pack, unpack, unvech
@@ -28,6 +29,7 @@ class NGD:
     name: ClassVar[str] = "ngd"
     network_sets_target: ClassVar[bool] = True
     two_way: ClassVar[bool] = False
+    exchanges: ClassVar[bool] = True
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start."""
@@ -36,6 +38,10 @@ class NGD:
     def message(self, state: State) -> Message:
         """Theta."""
         return {"mean": state.theta}
+
+    def check(self, message: Message) -> bool:
+        """A neighbour's message is a mixture."""
+        return bool(namespace(message["mean"]).all(healthy(unpack(message["mean"]))))
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:
         """Moments are wanted at the neighbourhood average theta~."""

@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from gaussip.algorithms.base import Site, register
 from gaussip.arrays import Array, namespace
+from gaussip.collapse import healthy
 from gaussip.exchange import Message
 from gaussip.moments import Moments, summary
 from gaussip.parameters import Theta, normalised, pack, unpack
@@ -32,6 +33,7 @@ class NNEM:
     eta: ClassVar[float] = 1.0
     network_sets_target: ClassVar[bool] = False
     two_way: ClassVar[bool] = False
+    exchanges: ClassVar[bool] = True
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start."""
@@ -40,6 +42,10 @@ class NNEM:
     def message(self, state: State) -> Message:
         """Theta."""
         return {"mean": state.theta}
+
+    def check(self, message: Message) -> bool:
+        """A neighbour's message is a mixture."""
+        return bool(namespace(message["mean"]).all(healthy(normalised(unpack(message["mean"])))))
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:
         """Moments are wanted at the neighbourhood average theta~."""

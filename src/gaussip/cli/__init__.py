@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from gaussip import __version__
-from gaussip.cli import demo, fit, network, predict, simulate, study
+from gaussip.cli import demo, federation, fit, network, predict, simulate, site, study
 from gaussip.cli.console import command
 
 app = typer.Typer(
@@ -18,7 +18,8 @@ app = typer.Typer(
 )
 for _module in (fit, predict, network, simulate, demo):
     app.command(name=_module.__name__.rpartition(".")[2])(command(_module.run))
-app.add_typer(study.app, name="study")
+for _group in (federation, site, study):
+    app.add_typer(_group.app, name=_group.__name__.rpartition(".")[2])
 
 
 def _show_version(asked: bool) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import json as jsonlib
-import math
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, ParamSpec
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -19,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gaussip.errors import GaussipError
+from gaussip.files import json_ready
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -38,7 +37,7 @@ class Answer(dict[str, Any]):
 def command(function: Callable[P, Answer]) -> Callable[P, None]:
     """A command's body as a command: prints its answer, its warnings and its errors.
 
-    Exit codes: 0 done, 2 input that was refused, 130 interrupted.
+    Exit codes: 0 done, 2 input that was refused, 3 a run that can go on later, 130 interrupted.
     """
 
     @functools.wraps(function)
@@ -54,7 +53,7 @@ def command(function: Callable[P, Answer]) -> Callable[P, None]:
                     _print_json({"error": {"type": type(error).__name__, "message": message}})
                 else:
                     err.print(f"error: {message}", style="red", markup=False)
-                raise typer.Exit(2) from None
+                raise typer.Exit(error.exit_code) from None
             except KeyboardInterrupt as stop:
                 err.print(str(stop) or "interrupted; nothing was written", markup=False)
                 raise typer.Exit(130) from None
@@ -93,22 +92,7 @@ def _with_options(text: str) -> str:
 
 
 def _print_json(found: dict[str, Any]) -> None:
-    typer.echo(jsonlib.dumps(_plain(found), indent=2, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    """JSON's own types; what is not finite becomes null."""
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
+    typer.echo(jsonlib.dumps(json_ready(found), indent=2, allow_nan=False))
 
 
 def table(columns: list[str], rows: list[list[str]], title: str | None = None, texts: Collection[str] = ()) -> Table:

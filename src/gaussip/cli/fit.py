@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gaussip.cli.console import Answer, Json, component_names, progress, table
-from gaussip.errors import LabelError, SettingError, StartError
+from gaussip.errors import GaussipError, LabelError, SettingError, StartError
 from gaussip.files import refuse_overwriting
 
 
@@ -37,6 +39,9 @@ def run(
     start: Annotated[str, typer.Option(help="kmeans, labels, or a model file to go on from.")] = "kmeans",
     n_init: Annotated[int, typer.Option(help="Number of k-means starts; the best fit is kept.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    exchange: Annotated[
+        str, typer.Option(help="memory: all sites in this process; mpi: one site for each process of an MPI job.")
+    ] = "memory",
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of starts and random networks.")] = 0,
     force: Annotated[bool, typer.Option(help="Overwrite the model file if there is one.")] = False,
     json: Json = False,
@@ -49,8 +54,9 @@ def run(
     from gaussip.data.tables import pick, read_network, read_sites
     from gaussip.estimator import NetworkGaussianMixture
     from gaussip.fitting import INITS
-    from gaussip.validation import is_unlabelled
+    from gaussip.validation import check_choice, is_unlabelled
 
+    check_choice("exchange", exchange, ("memory", "mpi"))
     refuse_overwriting(out, force=force)
     joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
     if sites is None and named_by_file is None and algorithm != "em":
@@ -82,8 +88,11 @@ def run(
         warm_start=goes_on, init_params=mixture.init_params if goes_on else start,
     )  # fmt: skip
     with progress(rounds) as advance:
-        mixture._watch = lambda now: advance("fitting", now.round)
-        mixture.fit(columns.X, columns.labels, sites=of_row, sample_weight=columns.weights)
+        if exchange == "mpi":
+            _fit_by_ranks(mixture, columns, of_row, lambda round: advance("fitting", round))
+        else:
+            mixture._watch = lambda now: advance("fitting", now.round)
+            mixture.fit(columns.X, columns.labels, sites=of_row, sample_weight=columns.weights)
     mixture.save(out)
     features = columns.X.column_names
     last = {name: values[-1].item() for name, values in mixture.history_.items()}
@@ -100,6 +109,29 @@ def run(
         rounds=mixture.n_rounds_, converged=mixture.converged_, **{k: v for k, v in last.items() if k != "round"},
         mixture_weights=mixture.weights_, means=mixture.means_, covariances=mixture.covariances_,
     )  # fmt: skip
+
+
+def _fit_by_ranks(mixture: Any, columns: Any, of_row: Any, watch: Callable[[int], None]) -> None:
+    """Fit as one rank of an MPI job; only the first goes on to tell what was found."""
+    import numpy as np
+
+    from gaussip.site.cluster import fit, world
+
+    communicator = world()
+    first = communicator.Get_rank() == 0
+    X = np.column_stack([column.to_numpy() for column in columns.X.columns])
+    try:
+        fit(mixture, X, columns.labels, of_row, columns.weights, communicator, watch if first else lambda _: None)
+    except GaussipError as error:  # the same at all ranks
+        if not first:
+            raise typer.Exit(error.exit_code) from None
+        raise
+    except Exception:
+        traceback.print_exc()
+        communicator.Abort(1)  # or the other ranks would wait for this one
+    if not first:
+        raise typer.Exit
+    mixture.feature_names_in_ = np.array(columns.X.column_names, dtype=object)
 
 
 def _components(mixture: Any, features: list[str], most: int = 8) -> Any:

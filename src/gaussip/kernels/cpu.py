@@ -29,6 +29,7 @@ ALIGN = 64  # bytes: a vector that lies across two lines of the cache is read tw
 class Workspace(NamedTuple):
     """What threads share during a pass: kept, so that helpers find the next pass where they found the last."""
 
+    rooms: tuple[NDArray, ...]  #: of the calling thread
     team: threads.Team
     weights: NDArray  #: theta, (S, K)
     means: NDArray  #: (S, K, p)
@@ -42,7 +43,8 @@ class Workspace(NamedTuple):
         """Empty arrays of these sizes."""
         S, K, p, f = n_sites, n_components, n_features, width(n_features)
         shapes = ((S, K), (S, K, p), (S, K, p, p), (S, K, f), (n_tasks, K, f), (n_tasks,))
-        return cls(threads.Team(), *map(np.empty, shapes))
+        rooms = _rooms(K, p)
+        return cls(rooms, threads.Team(), *map(np.empty, shapes))
 
     def take_in(self, theta: Theta) -> None:
         """Copy a theta."""
@@ -111,10 +113,11 @@ def moments(
         space.team.lock.acquire()
     try:
         space.take_in(theta)
-        arrays = (laid.z, laid.weights, laid.tasks, centres, *space[1:], laid.features, (0,) * K)
+        arrays = (laid.z, laid.weights, laid.tasks, centres, *space[2:], laid.features, (0,) * K)
 
         def work(looks: int) -> int:
-            return int(_sums(space.team.counters, looks, *arrays, *_rooms(K, p)))
+            rooms = _rooms(K, p) if looks else space.rooms  # helpers have their own
+            return int(_sums(space.team.counters, looks, *arrays, *rooms))
 
         space.team.share(work, n_tasks, threads.helpers_for(n_tasks, len(laid.z) * width(p) * K))
         found, log_likelihood = np.empty((S, K, width(p))), np.empty(S)

@@ -66,6 +66,37 @@ def _healthy(weights: NDArray, means: NDArray, covariances: NDArray, least: floa
                 out[s] = False
 
 
+def are_mixtures(psi: NDArray, least: float) -> bool:
+    """Whether every psi (..., K, f) is a mixture's, as `healthy` says of its theta."""
+    K, f = psi.shape[-2:]
+    p = n_features(f)
+    return bool(_are_mixtures(np.ascontiguousarray(psi).reshape(-1, K, f), np.empty((p, p)), np.empty((p, p)), least))
+
+
+@quick
+def _are_mixtures(psi: NDArray, covariance: NDArray, root: NDArray, least: float) -> bool:
+    S, K, _ = psi.shape
+    p = len(root)
+    for s in range(S):
+        total = 0.0
+        for k in range(K):
+            total += psi[s, k, 0]
+        for k in range(K):
+            alpha = psi[s, k, 0]
+            if not (alpha / total > least and np.isfinite(alpha / total)):
+                return False
+            n = 1 + p
+            for i in range(p):
+                if not np.isfinite(psi[s, k, 1 + i] / alpha):
+                    return False
+                for j in range(i, p):
+                    covariance[i, j] = covariance[j, i] = psi[s, k, n] / alpha
+                    n += 1
+            if not cholesky(covariance, root):
+                return False
+    return True
+
+
 @compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})  # dot products by vectors
 def cholesky(matrix: NDArray, root: NDArray) -> bool:
     """The lower triangular Cholesky factor; False where a matrix is not positive definite."""
@@ -119,6 +150,35 @@ def measure(
 
 
 @quick
+def _standardised(
+    weights: NDArray,
+    means: NDArray,
+    covariances: NDArray,
+    shift: NDArray,
+    factor: NDArray,
+    last: NDArray,
+    now: NDArray,
+) -> float:
+    """One site's psi in a unit, and its largest move since the last; a NaN stays."""
+    K, p = means.shape
+    most = 0.0
+    for k in range(K):
+        alpha, row = weights[k], now[k]
+        row[0] = alpha
+        n = 1 + p
+        for i in range(p):
+            row[1 + i] = (alpha * means[k, i] - alpha * shift[1 + i]) / factor[1 + i]
+            for j in range(i, p):
+                row[n] = alpha * covariances[k, i, j] / factor[n]
+                n += 1
+        for n in range(len(row)):
+            move = abs(row[n] - last[k, n])
+            if move > most or np.isnan(move):
+                most = move
+    return most
+
+
+@quick
 def _measure(
     weights: NDArray,
     means: NDArray,
@@ -131,23 +191,14 @@ def _measure(
     apart: NDArray,
 ) -> None:
     R, M, K, f = now.shape
-    p = means.shape[-1]
     for r in range(R):
         most = 0.0
         for m in range(M):
-            for k in range(K):
-                alpha, row = weights[r, m, k], now[r, m, k]
-                row[0] = alpha
-                n = 1 + p
-                for i in range(p):
-                    row[1 + i] = (alpha * means[r, m, k, i] - alpha * shift[r, 1 + i]) / factor[r, 1 + i]
-                    for j in range(i, p):
-                        row[n] = alpha * covariances[r, m, k, i, j] / factor[r, n]
-                        n += 1
-                for n in range(f):
-                    move = abs(row[n] - last[r, m, k, n])
-                    if move > most or np.isnan(move):  # a NaN stays
-                        most = move
+            move = _standardised(
+                weights[r, m], means[r, m], covariances[r, m], shift[r], factor[r], last[r, m], now[r, m]
+            )
+            if move > most or np.isnan(move):  # a NaN stays
+                most = move
         change[r] = most
         total = 0.0
         for k in range(K):
@@ -159,6 +210,57 @@ def _measure(
                 for m in range(M):
                     total += (now[r, m, k, n] - mean) ** 2
         apart[r] = np.sqrt(total / M)
+
+
+def look(
+    weights: NDArray,
+    means: NDArray,
+    covariances: NDArray,
+    log_likelihood: NDArray,
+    shift: NDArray,
+    factor: NDArray,
+    last: NDArray,
+    number: NDArray,
+    seen: NDArray,
+    eta: float,
+    least: float,
+) -> tuple[NDArray, NDArray, NDArray]:
+    """As `gaussip.algorithms.together` looks at estimates: whether they are mixtures, their psi, and their moves."""
+    *leading, K, p = means.shape
+    well, now, after = np.empty(leading, dtype=np.bool_), np.empty(last.shape), np.empty(seen.shape)
+    f = last.shape[-1]
+    _look(
+        np.ascontiguousarray(weights).reshape(-1, K), np.ascontiguousarray(means).reshape(-1, K, p),
+        np.ascontiguousarray(covariances).reshape(-1, K, p, p), np.reshape(log_likelihood, -1), shift.reshape(-1, f),
+        factor.reshape(-1, f), last.reshape(-1, K, f), number.reshape(-1), seen.reshape(-1, 2), eta, least,
+        well.reshape(-1), now.reshape(-1, K, f), after.reshape(-1, 2),
+    )  # fmt: skip
+    return well, now, after
+
+
+@quick
+def _look(
+    weights: NDArray,
+    means: NDArray,
+    covariances: NDArray,
+    log_likelihood: NDArray,
+    shift: NDArray,
+    factor: NDArray,
+    last: NDArray,
+    number: NDArray,
+    seen: NDArray,
+    eta: float,
+    least: float,
+    well: NDArray,
+    now: NDArray,
+    after: NDArray,
+) -> None:
+    _healthy(weights, means, covariances, least, well)
+    for s in range(len(well)):
+        well[s] = well[s] and np.isfinite(log_likelihood[s])
+        move = _standardised(weights[s], means[s], covariances[s], shift[s], factor[s], last[s], now[s])
+        after[s, 0] = seen[s, 0] if well[s] else max(seen[s, 0], number[s])
+        after[s, 1] = max(seen[s, 1], move / eta) if well[s] else seen[s, 1]
 
 
 def average(values: NDArray, heard: NDArray, weight: NDArray) -> NDArray:

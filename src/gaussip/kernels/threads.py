@@ -194,6 +194,11 @@ class Team:
         for a while.
         """
         counters = self.counters
+        if helpers <= 0 and not counters[INSIDE]:
+            counters[WELCOME] = 0
+            _open(counters)
+            work(0)
+            return
         if self._owner != os.getpid():  # a forked process: the helpers inside are not here
             self._owner = os.getpid()
             counters[INSIDE] = 0

@@ -13,7 +13,7 @@ from gaussip.networks import mixing_weights
 from gaussip.networks.named import parse
 from gaussip.networks.weights import MIXINGS
 from gaussip.simulation import WEIGHTINGS
-from gaussip.studies.source import Path, Source
+from gaussip.source import Path, Source
 from gaussip.validation import check_choice
 
 POOLED = "em"  # the whole sample's estimate, which the others are measured against

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gaussip.errors import DesignError
+from gaussip.source import Source
 from gaussip.studies.cells import COLUMNS, KEYS, Cell, cells_of, plain
 from gaussip.studies.marks import LOOKS
 from gaussip.studies.parts import (
@@ -23,7 +24,6 @@ from gaussip.studies.parts import (
     published_of,
     typed,
 )
-from gaussip.studies.source import Source
 
 SHIPPED = files("gaussip.studies") / "designs"
 ORDER = (
@@ -122,7 +122,7 @@ def load(name: str | Path, replicates: int | None = None, most_rounds: int | Non
 
 def of_text(text: str, name: str, replicates: int | None = None, most_rounds: int | None = None) -> Design:
     """A design from its TOML, checked: what is wrong is named with its line."""
-    source = Source(text, f"{name}.toml")
+    source = Source(text, f"{name}.toml", DesignError)
     values = source.values
     for key in values:
         if key not in TOP and key not in KEYS:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from gaussip.errors import NetworkError
 from gaussip.networks import by_name
+from gaussip.source import Path as Where
+from gaussip.source import Source
 from gaussip.studies.cells import COLUMNS, POOLED, Cell, in_turn, matches
 from gaussip.studies.marks import LOOKS, marks
-from gaussip.studies.source import Path as Where
-from gaussip.studies.source import Source
 
 MEASURES = ("log_mse", "distance", "mse_ratio", "contraction")  # the first two also along rounds
 TABLES = ("summary", "curves", "published", "claims", "report")  # what a figure cannot be called

@@ -6,7 +6,7 @@ import re
 import tomllib
 from typing import Any
 
-from gaussip.errors import DesignError
+from gaussip.errors import GaussipError
 
 Path = tuple[str | int, ...]  # for instance ("cells", 1, "delta")
 
@@ -18,22 +18,23 @@ class Source:
     ----------
     text : the file's
     name : the file's, for errors
+    kind : of errors
     """
 
-    def __init__(self, text: str, name: str) -> None:
-        self.text, self.name = text, name
+    def __init__(self, text: str, name: str, kind: type[GaussipError]) -> None:
+        self.text, self.name, self.kind = text, name, kind
         try:
             self.values: dict[str, Any] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise DesignError(f"{name} is not TOML: {error}") from error
+            raise kind(f"{name} is not TOML: {error}") from error
         self._lines = _lines(text)
 
-    def error(self, message: str, path: Path = ()) -> DesignError:
+    def error(self, message: str, path: Path = ()) -> GaussipError:
         """An error about the value at a path; the line is that of the nearest key above it that has one."""
         while path and path not in self._lines:
             path = path[:-1]
         where = f"{self.name}, line {self._lines[path]}" if path else self.name
-        return DesignError(f"{where}: {message}")
+        return self.kind(f"{where}: {message}")
 
 
 def _lines(text: str) -> dict[Path, int]:

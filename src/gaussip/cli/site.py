@@ -1,0 +1,143 @@
+"""gaussip site."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gaussip.cli.console import Answer, Json, command, err, progress, table
+
+app = typer.Typer(
+    help="One site of a federation: run it, look at it, go on after a loss.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder, made by gaussip federation init.")]
+
+
+@app.command()
+@command
+def run(
+    folder: Folder,
+    data: Annotated[Path, typer.Option("--data", help="The site's own rows: CSV or Parquet.")],
+    patience: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Minutes to wait for a neighbour; default: site.toml's, or for ever."),
+    ] = None,
+    json: Json = False,
+) -> Answer:
+    """Run a site, from the beginning or from wherever it stopped, until all sites are done.
+
+    Exit codes: 0 done, 2 refused (do not start again), 3 cannot go on now (start again later), 130 stopped.
+
+    Example: `gaussip site run folders/bern --data bern.csv`
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stop)
+    from gaussip.federation.folders import read
+    from gaussip.site.model import mixture_of
+    from gaussip.site.overheard import overhearing
+    from gaussip.site.run import SiteRun
+    from gaussip.site.table import read_own
+
+    found = read(folder)
+    minutes = patience if patience is not None else found.settings.patience
+    own = read_own(data, found.description)
+    with progress(found.description.max_rounds) as advance:
+        site = SiteRun(
+            found, own, tell=_tell, patience=None if minutes is None else 60 * minutes,
+            watch=lambda program: advance(found.site, program.round) if program.round % 20 == 0 else None,
+        )  # fmt: skip
+        with overhearing(lambda why: site.records.event("call refused", why=why)):
+            end = site()
+    mixture_of(found, end).save(found.model)
+    text = (
+        f"{found.site}: {'converged' if end.converged else 'not converged'} after {end.rounds} rounds, "
+        f"log-likelihood {end.log_likelihood:.6g} per row here; model written to {found.model}"
+    )
+    return Answer(
+        [text], site=found.site, model=str(found.model), rounds=end.rounds, converged=end.converged,
+        log_likelihood=end.log_likelihood, change=end.change, disagreement=end.disagreement,
+        run=found.run.name,
+    )  # fmt: skip
+
+
+def _stop(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt("stopped; nothing is lost: the same command goes on")
+
+
+def _tell(record: dict[str, Any]) -> None:
+    """An event as a line for people."""
+    rest = {key: value for key, value in record.items() if key not in ("time", "event") and value not in (None, "")}
+    details = ", ".join(f"{key} {', '.join(v) if isinstance(v, list) else v}" for key, v in rest.items())
+    err.print(f"{record['time'][11:19]} {record['event']}{': ' + details if details else ''}", markup=False)
+
+
+@app.command()
+@command
+def status(folder: Folder, json: Json = False) -> Answer:
+    """How a site stands: its round, its neighbours, and for whom it waits.
+
+    Exit codes: 0 running or finished, 3 not running and not finished.
+
+    Example: `gaussip site status folders/bern`
+    """
+    from gaussip.errors import PausedError
+    from gaussip.federation.folders import read
+    from gaussip.site.records import read_status
+    from gaussip.site.run import is_running
+
+    found = read(folder)
+    told = read_status(folder)
+    running = is_running(folder)
+    if told is None:
+        raise PausedError(f"{found.site} has not been run yet; gaussip site run {folder} --data TABLE starts it")
+    told["running"] = running
+    if not running and told["state"] != "finished":
+        told["state"] = "stopped"
+    rows = [
+        ["state", told["state"] + (f": {told['paused']}" if told["paused"] else "")],
+        ["round", f"{told['round']} of at most {told['max_rounds']}"],
+        *([name, _number(told[key])] for name, key in (
+            ("log-likelihood here", "log_likelihood"), ("change", "change"), ("disagreement", "disagreement"))),
+        *(["waits for", f"{name}: {why}"] for name, why in told["waiting_for"].items()),
+        *([f"neighbour {name}", "linked" if there and running else "not linked"] for name, there in
+          told["neighbours"].items()),
+        ["checkpoints", ", ".join(map(str, told["checkpoints"])) or "none yet"],
+        ["certificate ends", told["certificate_ends"]],
+        ["told at", told["updated"]],
+    ]  # fmt: skip
+    return Answer([table([found.site, found.description.name], rows, texts=[found.description.name])], **told)
+
+
+def _number(value: float | None) -> str:
+    return "not known yet" if value is None else f"{value:.6g}"
+
+
+@app.command("go-on")
+@command
+def go_on(
+    folder: Folder,
+    from_round: Annotated[int, typer.Option("--from", min=0, help="Checkpoint to go on from; 0: the beginning.")],
+    without: Annotated[list[str] | None, typer.Option(help="A site that is gone for good; may be repeated.")] = None,
+    json: Json = False,
+) -> Answer:
+    """Go on from a common checkpoint, with or without a site: give the same command at every site that stays.
+
+    Nothing of the run so far is removed, and sites that were not given the same command refuse each other.
+
+    Example: `gaussip site go-on folders/bern --without chur --from 1500`
+    """
+    from gaussip.federation.folders import read
+    from gaussip.site.going_on import go_on as agree
+
+    agreed = agree(read(folder), without or [], from_round)
+    shown = [
+        f"goes on from {'round ' + str(agreed.from_round) if agreed.from_round else 'the beginning'} with "
+        f"{len(agreed.sites)} sites: {', '.join(agreed.sites)}",
+        f"digest {agreed.digest[:12]}, which must be the same at every site; then start gaussip site run again",
+    ]
+    return Answer(shown, digest=agreed.digest, sites=list(agreed.sites), from_round=agreed.from_round)

@@ -1,0 +1,60 @@
+"""What one site makes of its neighbours' messages: to the last bit what the exchange of a simulation gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy import sparse
+
+from gaussip.arrays import NDArray
+from gaussip.exchange.base import Message
+
+
+class Neighbours:
+    """One site's row of W.
+
+    Parameters
+    ----------
+    weights : (M, M) sparse array, W
+    index : the site's
+    """
+
+    def __init__(self, weights: sparse.csr_array, index: int) -> None:
+        W = sparse.csr_array(weights)
+        W.sort_indices()
+        W.eliminate_zeros()
+        row = slice(W.indptr[index], W.indptr[index + 1])
+        self.index = index
+        self._terms = [(int(q), float(w)) for q, w in zip(W.indices[row], W.data[row], strict=True)]
+        self.heard = [q for q, _ in self._terms if q != index]  #: whom the site hears, in sorted order
+        column = W.tocsc()[:, [index]].nonzero()[0]
+        self.hearers = [int(m) for m in sorted(set(column.tolist())) if m != index]  #: who hear the site
+
+    @property
+    def all(self) -> list[int]:
+        """Whom the site talks to, one way or the other."""
+        return sorted({*self.heard, *self.hearers})
+
+    def combine(self, own: Message, heard: Mapping[int, Message]) -> Message:
+        """Each channel over the neighbours in sorted order, one after the other."""
+        found: Message = {}
+        for channel, mine in own.items():
+            terms = [(w, mine if q == self.index else heard[q][channel]) for q, w in self._terms]
+            found[channel] = _mean(terms) if channel == "mean" else _max([values for _, values in terms])
+        return found
+
+
+def _mean(terms: list[tuple[float, NDArray]]) -> NDArray:
+    (w, values), *others = terms
+    total = w * values
+    for w, values in others:
+        total += w * values
+    return total
+
+
+def _max(parts: list[NDArray]) -> NDArray:
+    largest, *others = parts
+    for values in others:
+        largest = np.maximum(largest, values)
+    return largest

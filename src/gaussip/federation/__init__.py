@@ -1,0 +1,1 @@
+"""What all sites of a federation agree on: its description, and certificates."""

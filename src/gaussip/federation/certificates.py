@@ -1,0 +1,158 @@
+"""Certificates of the sites: a small authority of the federation's own, or requests for a hospital's."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from gaussip.errors import CertificateError
+
+AUTHORITY_DAYS = 3650
+CLOCKS = dt.timedelta(hours=1)  # sites' clocks may differ by this much
+
+
+class Identity(NamedTuple):
+    """A private key and the certificate, or signing request, that goes with it, as PEM."""
+
+    key: bytes
+    certificate: bytes
+
+
+def new_authority(name: str) -> Identity:
+    """An authority that signs the sites' certificates and nothing else."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name(f"gaussip authority of {name}")
+    certificate = (
+        _builder(subject, subject, key, AUTHORITY_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return Identity(_pem(key), certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def new_certificate(authority: Identity, common_name: str, host: str | None, days: float) -> Identity:
+    """A site's key and a certificate for so many days; ``host`` is where others reach it, if they can."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    signer = serialization.load_pem_private_key(authority.key, None)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    issuer = x509.load_pem_x509_certificate(authority.certificate)
+    certificate = (
+        _builder(_name(common_name), issuer.subject, key, days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
+        )
+        .add_extension(_hosts(common_name, host), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
+        .sign(signer, hashes.SHA256())
+    )  # fmt: skip
+    return Identity(_pem(key), certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def new_request(common_name: str, host: str | None) -> Identity:
+    """A site's key and a request that another authority can sign."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(_name(common_name))
+        .add_extension(_hosts(common_name, host), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return Identity(_pem(key), request.public_bytes(serialization.Encoding.PEM))
+
+
+def check(key: Path, certificate: Path, authorities: Path, common_name: str) -> dt.datetime:
+    """Refuse a site's certificate that the others would refuse; returns when it ends."""
+    for path, what in ((key, "private key"), (certificate, "certificate"), (authorities, "authorities' certificate")):
+        if not path.is_file():
+            raise CertificateError(
+                f"there is no {what} {path}; have the site's request signed by your authority and put it there, or "
+                "make the folders anew with gaussip federation init"
+            )
+    try:
+        private = serialization.load_pem_private_key(key.read_bytes(), None)
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+        trusted = x509.load_pem_x509_certificates(authorities.read_bytes())
+    except (ValueError, TypeError, UnsupportedAlgorithm, OSError) as error:
+        raise CertificateError(f"{key}, {certificate} or {authorities} cannot be read as PEM: {error}") from error
+    now = dt.datetime.now(dt.UTC)
+    if not found.not_valid_before_utc <= now <= found.not_valid_after_utc:
+        raise CertificateError(
+            f"{certificate} is valid from {found.not_valid_before_utc:%Y-%m-%d %H:%M} to "
+            f"{found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, and it is {now:%Y-%m-%d %H:%M}; renew it with gaussip "
+            "federation renew (or at your authority), and see that the clock is right"
+        )
+    names = [str(part.value) for part in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    if names != [common_name]:
+        raise CertificateError(
+            f"{certificate} is for {', '.join(names) or 'nobody'}, not for {common_name}; the folders of two sites "
+            "were mixed up, or the authority changed the name"
+        )
+    if private.public_key() != found.public_key():
+        raise CertificateError(f"{key} is not the key of {certificate}; use the two that were made together")
+    if not any(_signed_by(found, authority) for authority in trusted):
+        raise CertificateError(f"{certificate} was not signed by an authority in {authorities}; add it there")
+    return found.not_valid_after_utc
+
+
+def _signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: float
+) -> x509.CertificateBuilder:
+    now = dt.datetime.now(dt.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCKS if days > 0 else now + dt.timedelta(days=days) - CLOCKS)
+        .not_valid_after(now + dt.timedelta(days=days))
+    )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _hosts(common_name: str, host: str | None) -> x509.SubjectAlternativeName:
+    """What a neighbour may call the site: its host, by name or number."""
+    if host is None:
+        return x509.SubjectAlternativeName([x509.DNSName(common_name)])
+    try:
+        return x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))])
+    except ValueError:
+        return x509.SubjectAlternativeName([x509.DNSName(host)])
+
+
+def _usage(signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs, content_commitment=False, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, key_cert_sign=signs, crl_sign=signs, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

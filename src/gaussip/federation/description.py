@@ -1,0 +1,227 @@
+"""The description of a federation: one TOML that all sites have, and agree on before the first round."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import networkx as nx
+import numpy as np
+
+from gaussip.errors import FederationError, GaussipError
+from gaussip.fitting import seeds_of
+from gaussip.networks import MIXINGS
+from gaussip.parameters import Theta
+from gaussip.simulation import WEIGHTINGS
+from gaussip.site.task import Task, make_task
+from gaussip.source import Path as Where
+from gaussip.source import Source
+from gaussip.start import MIN_COUNT, checked
+
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")  # a folder, a part of a certificate's name, a key
+
+
+class SiteEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One site."""
+
+    address: str | None = None  #: host:port where the others reach it; None: it only calls others
+
+
+class Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Starting values."""
+
+    weights: list[float]
+    means: list[list[float]]
+    covariances: list[list[list[float]]]
+
+
+class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a TOML of a federation says; the order of keys and sites does not matter."""
+
+    name: str
+    sites: dict[str, SiteEntry]
+    components: int
+    features: list[str]
+    algorithm: str = "exact"
+    network: str | list[tuple[str, str]] = "ring"  #: a name, or pairs of sites that hear each other
+    mixing: str = "row"
+    eta: float = 0.01
+    start: str | Given = "kmeans"
+    seed: int = 0
+    scale: bool = False
+    labels: str | None = None  #: column
+    classes: list[str | int] | None = None
+    weights: str | None = None  #: column
+    max_rounds: int = 1000
+    tol: float = 1e-6
+    reg_covar: float = 1e-6
+    weighting: str = "rows"
+    min_count: int = MIN_COUNT
+    fsync_every: int = 32
+    checkpoint_every: int = 500
+    without: list[str] = []  #: sites that the others went on without
+    going_on_from: list[str] = []  #: the runs before, each as its digest and checkpoint
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites that take part, sorted."""
+        return tuple(sorted(set(self.sites) - set(self.without)))
+
+    def digest(self) -> str:
+        """What sites compare: everything but where they are reached."""
+        values = msgspec.to_builtins(self)
+        values["sites"] = sorted(self.sites)
+        values["classes"] = None if self.classes is None else sorted(self.classes, key=str)
+        return hashlib.sha256(msgspec.json.encode(values, order="deterministic")).hexdigest()
+
+    def task(self) -> Task:
+        """The task of every site."""
+        network_seed, start_seed = seeds_of(self.seed, 1)
+        network: Any = self.network
+        if not isinstance(self.network, str):
+            network = nx.Graph(pair for pair in self.network if set(pair) <= set(self.names))
+            network.add_nodes_from(self.names)
+        return make_task(
+            self.names, network=network, mixing=self.mixing, network_seed=network_seed, algorithm=self.algorithm,
+            eta=self.eta, n_components=self.components, n_features=len(self.features),
+            labelled=self.labels is not None, start=_start(self.start), seed=start_seed, scale=self.scale,
+            reg_covar=self.reg_covar, weighting=self.weighting, max_rounds=self.max_rounds, tol=self.tol,
+            min_count=self.min_count,
+        )  # fmt: skip
+
+    def common_name(self, site: str) -> str:
+        """The name in a site's certificate."""
+        return f"{site}.{self.name}"
+
+    def host_and_port(self, site: str) -> tuple[str, int] | None:
+        """Where a site is reached; None where it cannot be."""
+        address = self.sites[site].address
+        return None if address is None else split_address(address)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of ``host:port``, with an IPv6 address in brackets."""
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\s/]+):(\d{1,5})", address)
+    if found is None or not 0 < int(found[2]) < 65536:
+        raise FederationError(f"address {address!r} is not host:port, for instance hospital.example.org:7447")
+    return found[1].strip("[]"), int(found[2])
+
+
+def load(path: Path) -> Description:
+    """The description in a file, checked."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FederationError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    return of_text(text, str(path))
+
+
+def of_text(text: str, name: str = "federation.toml") -> Description:
+    """The description in a text, checked; errors name the line."""
+    source = Source(text, name, FederationError)
+    sites = source.values.get("sites")
+    for site, entry in sites.items() if isinstance(sites, dict) else ():
+        _converted(source, entry, SiteEntry, ("sites", site))
+    found: Description = _converted(source, source.values, Description, ())
+    for key, fault in _faults(found):
+        raise source.error(fault, (key,) if isinstance(key, str) else key)
+    try:
+        found.task()
+    except GaussipError as error:
+        raise FederationError(f"{name}: {error}") from error
+    return found
+
+
+def _converted(source: Source, values: Any, kind: type[Any], at: Where) -> Any:
+    """Values as a structure; what does not fit is told with its line."""
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at ")
+        path = [int(part) if part.isdigit() else part for part in re.findall(r"[\w-]+", where.strip("`$"))]
+        unknown = re.search(r"unknown field `([^`]+)`", what)
+        if unknown:
+            keys = ", ".join(field.name for field in msgspec.structs.fields(kind))
+            what, path = f"unknown key {unknown[1]!r}; there are: {keys}", [*path, unknown[1]]
+        raise source.error(what[0].lower() + what[1:], (*at, *path)) from None
+
+
+def _faults(d: Description) -> Any:
+    """What is wrong with single values, with the key of each."""
+    if not NAME.fullmatch(d.name) or len(d.name) > 40:
+        yield "name", f"name {d.name!r} must be letters, digits and hyphens, at most 40: it is part of certificates"
+    if len(d.sites) < 2:
+        yield "sites", f"a federation has at least two sites, not {len(d.sites)}"
+    for site, entry in d.sites.items():
+        if not NAME.fullmatch(site) or len(site) + len(d.name) > 60:
+            yield ("sites", site), f"site name {site!r} must be letters, digits and hyphens: it names a folder"
+        if entry.address is not None:
+            try:
+                split_address(entry.address)
+            except FederationError as error:
+                yield ("sites", site, "address"), str(error)
+    if not isinstance(d.network, str):
+        for one, other in d.network:
+            for site in (one, other):
+                if site not in d.sites:
+                    yield "network", f"the network names a site {site!r} that is not among the sites"
+    if not d.features or len(set(d.features)) < len(d.features):
+        yield "features", "features must be at least one column, each named once"
+    least = {"components": 1, "max_rounds": 1, "min_count": 1, "fsync_every": 1, "checkpoint_every": 1, "seed": 0}
+    for key, smallest in least.items():
+        if getattr(d, key) < smallest:
+            yield key, f"{key} must be at least {smallest}, not {getattr(d, key)}"
+    for key in ("tol", "reg_covar"):
+        if not 0 <= getattr(d, key) < float("inf"):
+            yield key, f"{key} must be a number of at least 0"
+    for key, choices in (("mixing", MIXINGS), ("weighting", WEIGHTINGS)):
+        if getattr(d, key) not in choices:
+            yield key, f"{key} must be one of {', '.join(choices)}, not {getattr(d, key)!r}"
+    if isinstance(d.start, str) and d.start not in ("kmeans", "labels"):
+        yield (
+            "start",
+            f"start must be kmeans, labels, or a table with weights, means and covariances, not {d.start!r}",
+        )
+    if (d.labels is None) != (d.classes is None):
+        yield "labels" if d.labels else "classes", "labels (a column) and classes (their names) go together"
+    if d.classes is not None and len({type(name) for name in d.classes}) > 1:
+        yield "classes", "classes mixes words and numbers; use one kind"
+    if d.classes is not None and not 0 < len(set(d.classes)) == len(d.classes) <= d.components:
+        yield "classes", f"classes must be different names, at most one for each of the {d.components} components"
+    if d.start == "labels" and (d.classes is None or len(d.classes) != d.components):
+        yield "start", "a start from labels needs a class for every component"
+    for site in d.without:
+        if site not in d.sites:
+            yield "without", f"without names a site {site!r} that is not among the sites"
+    if isinstance(d.start, Given):
+        try:
+            checked(_theta(d.start), d.components, len(d.features))
+        except (GaussipError, ValueError) as error:
+            yield "start", str(error).replace("_init", "")
+    yield from _unreachable(d)
+
+
+def _unreachable(d: Description) -> Any:
+    """Pairs of neighbours of whom neither accepts the other's call."""
+    try:
+        task = d.task()
+    except GaussipError:
+        return  # said otherwise
+    pairs = np.argwhere(np.triu((task.W + task.W.T).toarray(), 1) > 0)
+    for one, other in ((task.sites[m], task.sites[q]) for m, q in pairs):
+        if d.sites[one].address is None and d.sites[other].address is None:
+            yield (
+                ("sites", one),
+                f"neither {one} nor {other} has an address, so they cannot talk; give one of them one",
+            )
+
+
+def _theta(given: Given) -> Theta:
+    return Theta(*(np.asarray(part, dtype=float) for part in (given.weights, given.means, given.covariances)))
+
+
+def _start(start: str | Given) -> str | Theta:
+    return start if isinstance(start, str) else _theta(start)

@@ -1,0 +1,188 @@
+"""The folders of the sites: each has its configuration and its own secrets, and nothing of any other site's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from gaussip.errors import FederationError, FileError
+from gaussip.federation import certificates, description
+from gaussip.federation.certificates import Identity
+from gaussip.federation.description import Description
+from gaussip.files import whole
+from gaussip.source import Source
+
+AUTHORITY = "authority"
+SETTINGS = """\
+site = "{site}"
+
+# Where to accept calls, if not at the site's own address in federation.toml: behind a firewall that forwards a port,
+# for instance. Without an address there the site only calls others.
+# listen = "0.0.0.0:7447"
+
+# Minutes to wait for a neighbour before stopping with exit code 3; the same command goes on later. Default: for ever.
+# patience = 60
+"""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A site's own settings, which the others need not know."""
+
+    site: str
+    listen: str | None = None
+    patience: float | None = None
+
+
+class Amendment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the operators agreed on after the run began."""
+
+    without: list[str]
+    going_on_from: list[str]
+
+
+class SiteFolder(NamedTuple):
+    """A site's folder, read."""
+
+    path: Path
+    description: Description
+    settings: Settings
+
+    @property
+    def site(self) -> str:
+        """The site's name."""
+        return self.settings.site
+
+    @property
+    def key(self) -> Path:
+        """Its private key."""
+        return self.path / "key.pem"
+
+    @property
+    def certificate(self) -> Path:
+        """Its certificate."""
+        return self.path / "certificate.pem"
+
+    @property
+    def authorities(self) -> Path:
+        """The certificates of those who may sign."""
+        return self.path / "authorities.pem"
+
+    @property
+    def run(self) -> Path:
+        """Where it keeps what it needs to go on with this run."""
+        return self.path / "runs" / self.description.digest()[:12]
+
+    @property
+    def model(self) -> Path:
+        """Where its model goes."""
+        return self.path / "model.npz"
+
+
+def read(path: Path) -> SiteFolder:
+    """A site's folder, refused where something is missing or does not fit."""
+    for name in ("federation.toml", "site.toml"):
+        if not (path / name).is_file():
+            raise FederationError(
+                f"{path} is not a site's folder: it has no {name}; gaussip federation init makes such folders"
+            )
+    source = Source((path / "site.toml").read_text(encoding="utf-8"), str(path / "site.toml"), FederationError)
+    try:
+        settings = msgspec.convert(source.values, Settings)
+    except msgspec.ValidationError as error:
+        raise source.error(str(error)) from None
+    if settings.listen is not None:
+        description.split_address(settings.listen)
+    if settings.patience is not None and not settings.patience > 0:
+        raise source.error("patience must be a number of minutes above 0", ("patience",))
+    found = description.load(path / "federation.toml")
+    amended = path / "amended.json"
+    if amended.exists():
+        try:
+            change = msgspec.json.decode(amended.read_bytes(), type=Amendment)
+        except msgspec.MsgspecError as error:
+            raise FederationError(f"{amended} cannot be read: {error}") from error
+        found = msgspec.structs.replace(found, without=change.without, going_on_from=change.going_on_from)
+    if settings.site not in found.names:
+        left = " any more" if settings.site in found.without else ""
+        raise FederationError(f"site {settings.site!r} of {path / 'site.toml'} is not in the federation{left}")
+    return SiteFolder(path, found, settings)
+
+
+def init(text: str, found: Description, out: Path, *, days: float, requests: bool) -> list[Path]:
+    """Make one folder for each site, and one for the authority; all or nothing."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FileError(f"{out} exists and is not an empty folder; choose another name")
+    if not out.parent.is_dir():
+        raise FileError(f"there is no folder {out.parent} for {out.name}; make it first")
+    if AUTHORITY in found.sites:
+        raise FederationError(f"a site cannot be named {AUTHORITY!r}: that folder is the authority's")
+    partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        authority = None if requests else certificates.new_authority(found.name)
+        if authority is not None:
+            _secret_folder(partial / AUTHORITY)
+            _write_identity(partial / AUTHORITY, authority)
+        for site in sorted(found.sites):
+            folder = partial / site
+            _secret_folder(folder)
+            (folder / "federation.toml").write_text(text, encoding="utf-8")
+            (folder / "site.toml").write_text(SETTINGS.format(site=site), encoding="utf-8")
+            _certify(folder, found, site, authority, days)
+        partial.chmod(0o755)
+        if out.exists():
+            out.rmdir()
+        os.replace(partial, out)
+    except OSError as error:
+        raise FileError(f"cannot make the folders in {out}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return [out / site for site in sorted(found.sites)]
+
+
+def _certify(folder: Path, found: Description, site: str, authority: Identity | None, days: float) -> None:
+    reached = found.host_and_port(site)
+    host = None if reached is None else reached[0]
+    name = found.common_name(site)
+    if authority is None:
+        asked = certificates.new_request(name, host)
+        _write_secret(folder / "key.pem", asked.key)
+        (folder / "request.pem").write_bytes(asked.certificate)
+        return
+    _write_identity(folder, certificates.new_certificate(authority, name, host, days))
+    (folder / "authorities.pem").write_bytes(authority.certificate)
+
+
+def renew(out: Path, site: str, days: float) -> Path:
+    """A new key and certificate for a site, signed by the federation's own authority."""
+    home = out / AUTHORITY
+    if not (home / "key.pem").is_file():
+        raise FileError(f"{home} has no authority's key; the folder that gaussip federation init made has it")
+    if not (out / site).is_dir():
+        raise FileError(f"{out} has no folder of a site {site!r}")
+    found = description.load(out / site / "federation.toml")
+    authority = Identity((home / "key.pem").read_bytes(), (home / "certificate.pem").read_bytes())
+    reached = found.host_and_port(site)
+    host = None if reached is None else reached[0]
+    _write_identity(out / site, certificates.new_certificate(authority, found.common_name(site), host, days))
+    return out / site
+
+
+def _write_identity(folder: Path, identity: Identity) -> None:
+    _write_secret(folder / "key.pem", identity.key)
+    with whole(folder / "certificate.pem") as partial:
+        partial.write_bytes(identity.certificate)
+
+
+def _secret_folder(folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+
+
+def _write_secret(path: Path, data: bytes) -> None:
+    with whole(path) as partial:
+        partial.touch(mode=0o600)
+        partial.write_bytes(data)

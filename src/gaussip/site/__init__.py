@@ -1,0 +1,1 @@
+"""One site of a federation, in a process of its own."""

@@ -1,0 +1,91 @@
+"""What a run keeps beside its journal: what was agreed, checkpoints, whose rows they were, and how it ended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gaussip.errors import DisagreementError, FederationError, FileError
+from gaussip.files import whole
+from gaussip.model_file import read, write
+from gaussip.parameters import Theta
+from gaussip.site.program import Agreed
+from gaussip.site.task import Own
+
+CHECKPOINTS = 20  # kept, the newest
+
+
+class Keeping:
+    """The folder of one run at one site."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError(f"cannot make {folder}: {error.strerror}") from error
+
+    def refuse_other_rows(self, own: Own) -> None:
+        """Refuse rows that are not those the run began with."""
+        digest = hashlib.sha256()
+        for part in own:
+            digest.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
+        path, found = self.folder / "rows.json", digest.hexdigest()
+        if not path.exists():
+            self._write_json(path, {"sha256": found, "rows": len(own.X)})
+            return
+        if json.loads(path.read_text())["sha256"] != found:
+            raise DisagreementError(
+                "the table's rows, labels or weights are not those this run began with: use the table as it was, or "
+                "agree with the other sites to begin anew (gaussip site go-on DIR --from 0, at every site)"
+            )
+
+    def write_agreed(self, agreed: Agreed) -> None:
+        """Keep what the survey ended with."""
+        arrays = {"facts": agreed.facts, **agreed.start._asdict()}
+        write(self.folder / "agreed.npz", arrays, {"what": "agreed"})
+
+    def agreed(self) -> Agreed:
+        """What the survey ended with."""
+        arrays, _ = read(self.folder / "agreed.npz")
+        return Agreed(arrays["facts"], Theta(arrays["weights"], arrays["means"], arrays["covariances"]))
+
+    def _checkpoint(self, round: int) -> Path:
+        return self.folder / "checkpoints" / f"{round:010d}.npz"
+
+    def write_checkpoint(self, round: int, theta: Theta) -> None:
+        """Keep a numbered estimate, from which sites can agree to go on."""
+        write(self._checkpoint(round), theta._asdict(), {"what": "checkpoint", "round": round})
+        for old in self.checkpoints()[:-CHECKPOINTS]:
+            self._checkpoint(old).unlink()
+
+    def checkpoints(self) -> list[int]:
+        """The rounds of the checkpoints."""
+        return sorted(int(path.stem) for path in (self.folder / "checkpoints").glob("[0-9]*.npz"))
+
+    def checkpoint(self, round: int) -> Theta:
+        """The estimate of a round."""
+        if round not in self.checkpoints():
+            known = ", ".join(map(str, self.checkpoints())) or "none but 0, the beginning"
+            raise FederationError(f"this site has no checkpoint of round {round}; it has {known}")
+        arrays, _ = read(self._checkpoint(round))
+        return Theta(arrays["weights"], arrays["means"], arrays["covariances"])
+
+    def write_end(self, **end: Any) -> None:
+        """Keep how the run ended."""
+        self._write_json(self.folder / "end.json", end)
+
+    def end(self) -> dict[str, Any] | None:
+        """How the run ended, if it has."""
+        path = self.folder / "end.json"
+        found: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
+        return found
+
+    @staticmethod
+    def _write_json(path: Path, content: dict[str, Any]) -> None:
+        with whole(path) as partial:
+            partial.write_text(json.dumps(content))

@@ -1,0 +1,43 @@
+"""A site's model as the same file that a fit writes, so that everything that reads one reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from gaussip.arrays import NDArray
+from gaussip.estimator import NetworkGaussianMixture
+from gaussip.federation.folders import SiteFolder
+from gaussip.history import History
+from gaussip.site.run import End
+from gaussip.site.table import sorted_classes
+
+
+def mixture_of(folder: SiteFolder, end: End) -> NetworkGaussianMixture:
+    """A fitted estimator with the site's estimate; its history is the last round."""
+    d = folder.description
+    network: Any = d.network if isinstance(d.network, str) else nx.Graph(d.network)
+    mixture = NetworkGaussianMixture(
+        d.components, algorithm=d.algorithm, network=network, mixing=d.mixing, eta=d.eta, max_rounds=d.max_rounds,
+        tol=d.tol, reg_covar=d.reg_covar, weighting=d.weighting, random_state=d.seed,
+        init_params=d.start if isinstance(d.start, str) else "kmeans",
+    )  # fmt: skip
+    mixture.weights_, mixture.means_, mixture.covariances_ = end.theta
+    mixture.site_weights_, mixture.site_means_, mixture.site_covariances_ = (part[None] for part in end.theta)
+    mixture.sites_ = np.array([folder.site])
+    mixture.classes_ = np.array(sorted_classes(d))
+    mixture.n_rounds_, mixture.converged_ = end.rounds, end.converged
+    last: dict[str, float | None] = {
+        "round": end.rounds, "log_likelihood": end.log_likelihood, "change": end.change,
+        "disagreement": end.disagreement, "bytes": float("nan"),
+    }  # fmt: skip
+    mixture.history_ = {name: _one(last[name]) for name in History._fields}
+    mixture.n_features_in_ = len(d.features)
+    mixture.feature_names_in_ = np.array(d.features, dtype=object)
+    return mixture
+
+
+def _one(value: float | None) -> NDArray:
+    return np.array([np.nan if value is None else value])

@@ -1,0 +1,54 @@
+"""What the engine says of calls that it refused: it tells nobody but its log, which goes to standard output."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import zenoh
+
+_TLS = re.compile(r"WARN .*zenoh_link_tls[\w:]*: (?P<why>.+)")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_HINT = re.compile(r"\s*Hint: .*")
+_AGAIN = 60.0  # seconds before the same reason is told again: a caller may call again and again
+
+
+@contextmanager
+def overhearing(refused: Callable[[str], None]) -> Iterator[None]:
+    """Call ``refused`` with the reason whenever the engine refuses a call; this program prints as before."""
+    sys.stdout.flush()
+    kept, before = os.dup(1), sys.stdout
+    reading, writing = os.pipe()
+    os.dup2(writing, 1)
+    os.close(writing)
+    sys.stdout = os.fdopen(os.dup(kept), "w", buffering=1)
+    zenoh.init_log_from_env_or("error,zenoh_link_tls=warn")
+
+    def listen() -> None:
+        told: dict[str, float] = {}
+        with os.fdopen(reading, "r", errors="replace") as lines:
+            for line in lines:
+                found = _TLS.search(_COLOURS.sub("", line))
+                if found is None:
+                    continue
+                why = _HINT.sub("", found["why"])
+                kind = re.sub(r"\d+", "", why)
+                if time.monotonic() - told.get(kind, -_AGAIN) >= _AGAIN:
+                    told[kind] = time.monotonic()
+                    refused(why)
+
+    listener = threading.Thread(target=listen, name="gaussip-overheard", daemon=True)
+    listener.start()
+    try:
+        yield
+    finally:
+        sys.stdout.close()
+        sys.stdout = before
+        os.dup2(kept, 1)  # the last writer goes, and the listener ends
+        os.close(kept)
+        listener.join(timeout=2)

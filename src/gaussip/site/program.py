@@ -1,0 +1,183 @@
+"""A site's whole run as a machine: give out a message, take in what was heard, until it is over.
+
+It does not know what carries the messages, or whether it was interrupted: its memory is a tree of arrays and numbers
+that can be written down after any exchange and put back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussip.algorithms import Site
+from gaussip.arrays import NDArray
+from gaussip.collapse import REMEDY, collapse_error, healthy
+from gaussip.errors import CollapseError
+from gaussip.exchange import Message
+from gaussip.moments import prepared
+from gaussip.parameters import Theta
+from gaussip.rows import Rows
+from gaussip.simulation import site_facts
+from gaussip.site import survey
+from gaussip.site.task import Own, Task
+from gaussip.start import location_and_spread
+
+FACTS, CENTRES, FIT = range(3)
+
+
+class Agreed(NamedTuple):
+    """What the survey ends with; the first round needs nothing else of it."""
+
+    facts: NDArray  #: (M, size)
+    start: Theta  #: in the units of the table
+
+
+class Program:
+    """One site's run.
+
+    Parameters
+    ----------
+    begin : the site's own start, in place of an agreed one, for a run that goes on from a checkpoint
+    """
+
+    def __init__(self, task: Task, index: int, own: Own, begin: Theta | None = None) -> None:
+        self.task, self.index = task, index
+        self._own, self._begin = own, begin
+        self._rows = self._laid_out(own.X)
+        self.phase = FACTS
+        self.exchanges = 0  #: so far
+        self.memory: Any = (survey.table_of(survey.facts_piece(own, self._rows), index, len(task.sites)),)
+        self.agreed: Agreed | None = None
+        self.over = False
+        self.converged = False
+        self.failure: CollapseError | None = None
+        self._fault: CollapseError | None = None  # of this site, if it had one
+        self.log_likelihood = float("nan")  #: of the site's own rows, mean per unit of row weight
+        self._last: tuple[Message, Message] | None = None
+
+    @property
+    def round(self) -> int:
+        """Rounds of the fit so far."""
+        return max(0, self.exchanges - self._surveyed)
+
+    @property
+    def _surveyed(self) -> int:
+        return self.task.diameter if self._begin is not None else self.task.survey_rounds
+
+    def message(self) -> Message:
+        """What the neighbours get."""
+        if self.phase == FIT:
+            return self.task.algorithm.message(self.memory)
+        return {"max": self.memory[-1]}
+
+    def check(self, message: Message) -> bool:
+        """Whether the algorithm can have sent this."""
+        check = getattr(self.task.algorithm, "check", None)
+        return self.phase != FIT or check is None or bool(check(message))
+
+    def absorb(self, own: Message, heard: Message) -> None:
+        """One exchange: what was sent, and what was heard, combined."""
+        self.exchanges += 1
+        self._last = (own, heard)
+        if self.phase == FIT:
+            self._one_round(heard)
+            return
+        *known, table = self.memory
+        self.memory = (*known, np.maximum(table, heard["max"]))
+        if self.exchanges % self.task.diameter == 0:
+            self._next_phase()
+
+    def _next_phase(self) -> None:
+        facts = survey.facts_of(self.memory[0], self.task)
+        if self._begin is None and self.phase == FACTS and self.task.start == "kmeans":
+            piece = survey.centres_piece(self._own, facts.spread, self.task)
+            self.memory = (self.memory[0], survey.table_of(piece, self.index, len(self.task.sites)))
+            self.phase = CENTRES
+            return
+        centres = self.memory[1] if self.phase == CENTRES else None
+        begin = self._begin if self._begin is not None else survey.start_of(facts, centres, self.task)
+        self.begin_fit(Agreed(self.memory[0], begin))
+
+    def begin_fit(self, agreed: Agreed) -> None:
+        """The State before the first round."""
+        begin = agreed.start
+        if self.task.scale:
+            self._location, self._spread = location_and_spread(survey.facts_of(agreed.facts, self.task).extents)
+            self._rows = self._laid_out((self._own.X - self._location) / self._spread)
+            squares = self._spread[:, None] * self._spread
+            begin = Theta(begin.weights, (begin.means - self._location) / self._spread, begin.covariances / squares)
+        facts = site_facts(agreed.facts[:, 0].copy(), self.task.W, self.task.weighting)
+        self._measure = prepared(self._rows, self.task.n_components, self.task.reg_covar)
+        self.memory = self.task.algorithm.init(begin, Site(*(part[self.index, ...] for part in facts)))
+        self.agreed, self.phase = agreed, FIT
+
+    def _laid_out(self, X: NDArray) -> Rows:
+        labels, weights = self._own.labels, self._own.weights
+        return Rows.of_sites(
+            [X], None if labels is None else [labels], None if weights is None else [weights], self.task.n_components
+        ).one(0)
+
+    def _one_round(self, heard: Message) -> None:
+        algorithm: Any = self.task.algorithm
+        with np.errstate(all="ignore"):  # a component that collapses divides by zero
+            state, theta = algorithm.absorb(self.memory, heard)
+            if theta is not None:
+                found = self._measure(theta)
+                self.memory = algorithm.update(state, found)
+                self.log_likelihood = float(found.log_likelihood / found.mass)
+                if self.memory.seen[0] > 0:
+                    self._fault = self._explain(state, theta) or self._fault
+                fault = int(algorithm.known_fault(self.memory))
+                if fault:
+                    self.failure = self._failed(fault - 1)
+                self.converged = bool(algorithm.known_move(self.memory) <= self.task.tol)
+            else:
+                self.memory = state
+        self.over = self.failure is not None or self.converged or self.round >= self.task.max_rounds
+
+    def _explain(self, state: Any, theta: Theta) -> CollapseError | None:
+        """Which component of this site collapsed, and why."""
+        inner = getattr(self.task.algorithm, "algorithm", self.task.algorithm)
+        inside = getattr(state, "inner", state)
+        tried = [theta, inner.estimate(inner.update(inside, self._measure(theta)))]
+        if hasattr(inside, "theta"):  # exact, which goes back before it gives up
+            tried.append(inside.theta(inside.x))
+        for one in tried:
+            if not healthy(one):
+                whole = Theta(*(part[None] for part in one))
+                return collapse_error(self.round, [self.task.sites[self.index]], whole, np.array([True]))
+        return None
+
+    def _failed(self, index: int) -> CollapseError:
+        """The error that all sites end with; the site concerned knows more of it than the others."""
+        if index == self.index and self._fault is not None:
+            return self._fault
+        told = "it told all sites, which stopped together"
+        return CollapseError(self.task.sites[index], None, self.round, told, REMEDY)
+
+    @property
+    def change(self) -> float:
+        """The largest move at any site that all know of, infinite before they do."""
+        algorithm: Any = self.task.algorithm
+        return float(algorithm.known_move(self.memory)) if self.phase == FIT else float("inf")
+
+    @property
+    def disagreement(self) -> float:
+        """How far the site is from what it heard last, in parts of its own numbers: the largest over features."""
+        if self._last is None or "mean" not in self._last[0]:
+            return float("nan")
+        own, heard = (message["mean"] for message in self._last)
+        size = np.sqrt(np.mean(own * own, axis=0))
+        apart = np.sqrt(np.mean((heard - own) ** 2, axis=0))
+        return float(np.max(apart[size > 0] / size[size > 0], initial=0.0))
+
+    def estimate(self) -> Theta:
+        """The site's mixture, in the units of the table."""
+        if self.phase != FIT:
+            raise RuntimeError("there is no estimate before the first round")
+        theta = self.task.algorithm.estimate(self.memory)
+        if not self.task.scale:
+            return theta
+        squares = self._spread[:, None] * self._spread
+        return Theta(theta.weights, theta.means * self._spread + self._location, theta.covariances * squares)

@@ -1,0 +1,131 @@
+"""What a site leaves for people and programs: events, an audit of what was sent, and how it stands now."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from gaussip.errors import FileError
+from gaussip.files import json_ready
+
+
+def written(seconds: float) -> str:
+    """A time as it is written everywhere."""
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Lines:
+    """A file of JSON lines that only grows; a line cut short by a crash is removed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o640)
+            self._remove_cut_line()
+        except OSError as error:
+            raise FileError(f"cannot write {path}: {error.strerror}") from error
+
+    def _remove_cut_line(self) -> None:
+        size = end = os.fstat(self._file).st_size
+        while end and os.pread(self._file, 1, end - 1) != b"\n":
+            end -= 1
+        if end < size:
+            os.ftruncate(self._file, end)
+
+    def write(self, records: Iterable[dict[str, Any]]) -> None:
+        """Append records, one line each."""
+        data = b"".join(json.dumps(json_ready(record)).encode() + b"\n" for record in records)
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as error:
+            raise FileError(
+                f"cannot write {self.path}: {error.strerror}; make room, then run the same command: the run goes on"
+            ) from error
+
+    def last(self) -> dict[str, Any]:
+        """The last record, empty if there is none."""
+        size = os.fstat(self._file).st_size
+        tail = os.pread(self._file, min(size, 65536), max(0, size - 65536)).splitlines()
+        found: dict[str, Any] = json.loads(tail[-1]) if tail else {}
+        return found
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
+
+class Records:
+    """A site's events, audit and status in its folder.
+
+    Parameters
+    ----------
+    tell : called with each event, for a person who looks on
+    """
+
+    def __init__(self, folder: Path, tell: Callable[[dict[str, Any]], None]) -> None:
+        self._folder, self._tell = folder, tell
+        self._events, self._audit = Lines(folder / "events.jsonl"), Lines(folder / "audit.jsonl")
+        self._unwritten: list[tuple[float, str, int, int, str, list[str], bool]] = []
+        self._lock = threading.Lock()
+
+    def event(self, what: str, **details: Any) -> None:
+        """Something happened."""
+        record = {"time": written(time.time()), "event": what, **details}
+        with self._lock:
+            self._events.write([record])
+        self._tell(record)
+
+    def sent(self, run: str, exchange: int, size: int, digest: str, to: list[str], recovered: bool) -> None:
+        """A message went out; written with the next `write_audit`."""
+        self._unwritten.append((time.time(), run, exchange, size, digest, to, recovered))
+
+    def write_audit(self) -> None:
+        """Append what was sent since the last time."""
+        unwritten, self._unwritten = self._unwritten, []
+        self._audit.write(
+            {"time": written(at), "run": run, "exchange": exchange, "bytes": size, "sha256": digest, "to": to,
+             **({"recovered": True} if recovered else {})}
+            for at, run, exchange, size, digest, to, recovered in unwritten
+        )  # fmt: skip
+
+    def last_audited(self, run: str) -> int:
+        """The exchange of the last line of the audit, zero if it is of another run."""
+        last = self._audit.last()
+        return int(last["exchange"]) if last.get("run") == run else 0
+
+    def status(self, **details: Any) -> None:
+        """How the site stands now, whole or not at all."""
+        target = self._folder / "status.json"
+        partial = target.with_name(f".status.{os.getpid()}.part")
+        try:
+            partial.write_text(
+                json.dumps(json_ready({"updated": written(time.time()), "pid": os.getpid(), **details}), indent=2)
+                + "\n"
+            )
+            os.replace(partial, target)
+        except OSError as error:
+            raise FileError(f"cannot write {target}: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Write what is left, and let go of the files."""
+        self.write_audit()
+        self._events.close()
+        self._audit.close()
+
+
+def read_status(folder: Path) -> dict[str, Any] | None:
+    """What the site last told of itself."""
+    try:
+        found: dict[str, Any] = json.loads((folder / "status.json").read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise FileError(f"cannot read {folder / 'status.json'}: {error}") from error
+    return found

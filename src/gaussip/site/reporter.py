@@ -1,0 +1,162 @@
+"""How a site stands, told once a second and aloud when something changes; and watching its links and certificate."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from gaussip.errors import CertificateError, PausedError
+from gaussip.exchange.neighbours import Neighbours
+from gaussip.federation import certificates
+from gaussip.federation.folders import SiteFolder
+
+if TYPE_CHECKING:
+    from gaussip.site.run import SiteRun
+
+SOON = 2.0  # seconds after which it is said aloud for whom a site waits
+AGAIN = 60.0  # and again
+SLOWEST_ASK = 2.0
+
+
+class Reporter:
+    """A thread beside a site's run."""
+
+    def __init__(self, run: SiteRun, folder: SiteFolder, names: tuple[str, ...], near: Neighbours) -> None:
+        self._run, self._folder, self._names, self._near = run, folder, names, near
+        d = folder.description
+        self._expected = {d.common_name(names[q]): names[q] for q in near.all}
+        self._hearers = {d.common_name(names[q]) for q in near.hearers}
+        self.hearing: list[str] = []  #: those of them who hear this site
+        self.linked: list[str] = []  #: authenticated names of those a link leads to
+        self.paused = ""  #: why, where a message was refused
+        self.finished = False
+        self._missing: set[int] = set()
+        self._waited = 0.0
+        self._told, self._told_at = frozenset[int](), 0.0
+        self._asked, self._pace = 0.0, 0.2
+        self._trouble: Exception | None = None
+        self._ends = certificates.check(*self._files, d.common_name(folder.site))
+        self._seen = self._stamp()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="gaussip-reporter", daemon=True)
+
+    @property
+    def _files(self) -> tuple[Any, Any, Any]:
+        return self._folder.key, self._folder.certificate, self._folder.authorities
+
+    def _stamp(self) -> tuple[int, ...]:
+        return tuple(path.stat().st_mtime_ns for path in self._files if path.exists())
+
+    def start(self) -> None:
+        """Begin to report."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Report for the last time."""
+        self._stop.set()
+        self._thread.join()
+        self._write_status(running=False)
+
+    def raise_trouble(self) -> None:
+        """Raise in the main thread what went wrong in this one."""
+        if self._trouble is not None:
+            raise self._trouble
+
+    def may_ask(self) -> bool:
+        """Whether it is time to ask missing neighbours again: often at first, then every two seconds."""
+        if not self._missing:
+            self._pace = 0.2
+        if time.monotonic() - self._asked < self._pace:
+            return False
+        self._asked = time.monotonic()
+        self._pace = min(1.5 * self._pace, SLOWEST_ASK)
+        return True
+
+    @property
+    def waits(self) -> bool:
+        """Whether it was said, or may be, that the site waits."""
+        return bool(self._missing or self.paused)
+
+    def waiting(self, missing: set[int], waited: float, patience: float | None) -> None:
+        """Say aloud for whom the site waits, and give up where the operator has set a limit."""
+        self._missing, self._waited = missing, waited
+        if patience is not None and waited > patience:
+            raise PausedError(
+                f"waited {waited / 60:.3g} minutes for {self._who(missing)}; nothing is lost: the same command goes "
+                "on when they are back. To go on without a site for good, see gaussip site go-on --help"
+            )
+        if not missing:
+            if self._told or self.paused:
+                self._run.records.event("goes on")
+            self._told, self.paused = frozenset(), ""
+            return
+        late = time.monotonic() - self._told_at > AGAIN
+        if waited > SOON and (frozenset(missing) != self._told or late):
+            self._told, self._told_at = frozenset(missing), time.monotonic()
+            self._run.records.event(
+                "waiting", sites=sorted(self._names[q] for q in missing), why=self._who(missing),
+                seconds=round(waited), paused=self.paused or None,
+            )  # fmt: skip
+
+    def _who(self, missing: set[int]) -> str:
+        return "; ".join(f"{self._names[q]} ({self._why(q)})" for q in sorted(missing))
+
+    def _why(self, q: int) -> str:
+        name = self._folder.description.common_name(self._names[q])
+        if name not in self.linked:
+            return "no link: it is down, cannot be reached, or one of us has a certificate the other refuses"
+        if q in self._run.service.at:
+            return f"linked, at exchange {self._run.service.at[q]}"
+        return "linked, but it has not answered"
+
+    def _watch(self) -> None:
+        while True:
+            try:
+                self._look()
+                self._write_status(running=True)
+            except Exception as error:  # whatever it is, the main thread must end with it
+                self._trouble = error
+                return
+            if self._stop.wait(1.0):
+                return
+
+    def _look(self) -> None:
+        """Links that came and went, strangers, and a renewed certificate."""
+        now, before = self._run.links.linked(), self.linked
+        self.linked, self.hearing = now, [name for name in now if name in self._hearers]
+        for name in sorted(set(now) - set(before)):
+            known = self._expected.get(name)
+            if known is None:
+                self._run.records.event(
+                    "stranger", certificate=name, why="a valid certificate, but no neighbour: it hears nothing here"
+                )
+            else:
+                self._run.records.event("linked", site=known, certificate=name)
+        for name in sorted(set(before) - set(now)):
+            self._run.records.event("unlinked", site=self._expected.get(name), certificate=name)
+        stamp = self._stamp()
+        if stamp != self._seen:
+            try:
+                name = self._folder.description.common_name(self._folder.site)
+                self._ends = certificates.check(*self._files, name)
+            except CertificateError:
+                return  # half of the files are there; the next look finds the rest
+            self._seen = stamp
+            self._run.links.reopen()
+            self._run.records.event("certificate renewed", until=self._ends.isoformat())
+
+    def _write_status(self, *, running: bool) -> None:
+        run, program = self._run, self._run.program
+        linked = {self._expected.get(name) for name in self.linked}
+        waiting = self._missing if self._waited > SOON and not self.finished else set()
+        state = "paused" if self.paused else "waiting" if waiting else "finished" if self.finished else "running"
+        run.records.status(
+            site=self._folder.site, federation=self._folder.description.name,
+            run=self._folder.run.name, state=state if running or self.finished else "stopped",
+            round=program.round, max_rounds=run.task.max_rounds, exchange=program.exchanges,
+            log_likelihood=program.log_likelihood, change=program.change, disagreement=program.disagreement,
+            waiting_for={self._names[q]: self._why(q) for q in sorted(waiting)}, paused=self.paused or None,
+            neighbours={self._names[q]: self._names[q] in linked for q in self._near.all},
+            checkpoints=run.keeping.checkpoints(), certificate_ends=self._ends.isoformat(),
+        )  # fmt: skip

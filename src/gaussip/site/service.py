@@ -1,0 +1,121 @@
+"""Answering neighbours at once, whatever the site is computing: who I am, what I sent, whether I am done."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from gaussip import __version__
+from gaussip.errors import GaussipError
+from gaussip.exchange import wire
+from gaussip.site.journal import Journal
+from gaussip.site.mailbox import Mailbox, Trouble
+
+
+class Service:
+    """A thread that takes in what neighbours tell this site alone.
+
+    Parameters
+    ----------
+    me : the site's index
+    digest : of the description
+    tell : gives bytes to one neighbour
+    """
+
+    def __init__(
+        self,
+        me: int,
+        digest: str,
+        limit: int,
+        tell: Callable[[int, bytes], None],
+        journal: Journal,
+        mailbox: Mailbox,
+        refused: Trouble,
+    ) -> None:
+        self._me, self._digest, self._run, self._limit = me, digest, bytes.fromhex(digest[:16]), limit
+        self._tell, self._journal, self._mailbox, self._refused = tell, journal, mailbox, refused
+        self._queue: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name="gaussip-service", daemon=True)
+        self.newest = 0  #: the last exchange whose message was sent
+        self.finished = False
+        self.hellos: dict[int, wire.Hello] = {}
+        self.at: dict[int, int] = {}  #: how far neighbours said to be when asked for what they did not have yet
+        self.gone: dict[int, int] = {}  #: the oldest message of neighbours who no longer had what was asked for
+        self.done: set[int] = set()  #: those who need nothing more
+        self.news = threading.Event()  #: set when one of these changes
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer what came so far, and end."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def receive(self, sender: int, data: bytes) -> None:
+        """Called by the engine's threads."""
+        self._queue.put((sender, data))
+
+    def say_hello(self, other: int, answer: bool = True) -> None:
+        """Tell a neighbour what this site runs."""
+        self._send(other, wire.Hello(self._run, self._me, self._digest, __version__, answer))
+
+    def ask(self, other: int, number: int) -> None:
+        """Ask a neighbour for its message of an exchange, and what followed."""
+        self._send(other, wire.Ask(self._run, self._me, number))
+
+    def say_done(self, other: int, answer: bool = True) -> None:
+        """Tell a neighbour that this site needs nothing more."""
+        self._send(other, wire.Done(self._run, self._me, answer))
+
+    def _send(self, other: int, frame: wire.Frame) -> None:
+        self._tell(other, wire.encode(frame))
+
+    def _serve(self) -> None:
+        while (item := self._queue.get()) is not None:
+            sender, data = item
+            try:
+                frame = wire.decode(data, self._run, self._limit)
+                if frame.sender != sender:
+                    raise wire.WireError(f"it says that site number {frame.sender} sent it")
+            except GaussipError as error:
+                self._refused(sender, str(error), None)
+                continue
+            self._answer(sender, frame, data)
+
+    def _answer(self, sender: int, frame: Any, data: bytes) -> None:
+        if isinstance(frame, wire.Round):
+            self._mailbox.deliver(sender, data)
+            return
+        if isinstance(frame, wire.Ask):
+            self._replay(sender, frame.number)
+            return
+        if isinstance(frame, wire.Hello):
+            self.hellos[sender] = frame
+            if frame.answer:
+                self.say_hello(sender, answer=False)
+        elif isinstance(frame, wire.Done):
+            self.done.add(sender)
+            if frame.answer and self.finished:
+                self.say_done(sender, answer=False)
+        elif isinstance(frame, wire.NotYet):
+            self.at[sender] = frame.number
+        else:
+            self.gone[sender] = frame.number
+        self.news.set()
+
+    def _replay(self, sender: int, number: int) -> None:
+        """What was sent from that exchange on; that it is not there yet; or that it is there no longer."""
+        newest = self.newest
+        if number > newest:
+            self._send(sender, wire.NotYet(self._run, self._me, newest))
+            return
+        for one in range(max(1, number), newest + 1):
+            message = self._journal.message(one)
+            if message is None:
+                self._send(sender, wire.Gone(self._run, self._me, one))
+                return
+            self._tell(sender, message)

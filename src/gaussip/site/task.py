@@ -1,0 +1,95 @@
+"""What a site has to do, whatever carries its messages: all sites have the same task."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from gaussip import algorithms
+from gaussip.algorithms import Algorithm
+from gaussip.algorithms.together import stopping_together
+from gaussip.arrays import NDArray
+from gaussip.errors import DataError, LabelError, SettingError
+from gaussip.networks import listening, mixing_weights, two_way_weights
+from gaussip.parameters import Theta, width
+from gaussip.simulation import warn_if_not_pooled
+
+
+class Own(NamedTuple):
+    """A site's own rows."""
+
+    X: NDArray  #: (n, p)
+    labels: NDArray | None  #: (n,), component numbers, -1 where unlabelled
+    weights: NDArray | None  #: (n,)
+
+
+class Task(NamedTuple):
+    """The settings of a run, checked."""
+
+    sites: tuple[str, ...]  #: sorted
+    W: sparse.csr_array
+    diameter: int  #: exchanges in which all hear from all
+    algorithm: Algorithm  #: one whose sites stop together
+    n_components: int
+    n_features: int
+    labelled: bool  #: whether there are labels
+    start: str | Theta  #: "kmeans", "labels" or given
+    seed: int  #: of k-means
+    scale: bool  #: whether features are standardised, by an agreed location and spread, before the fit
+    reg_covar: float
+    weighting: str
+    max_rounds: int
+    tol: float
+    min_count: int  #: the fewest rows a shared statistic may stand for
+
+    @property
+    def survey_rounds(self) -> int:
+        """Exchanges before the first round of the fit."""
+        return self.diameter * (2 if self.start == "kmeans" else 1)
+
+    @property
+    def longest_message(self) -> int:
+        """Bytes that no message of the run exceeds."""
+        M, K, f = len(self.sites), self.n_components, width(self.n_features)
+        piece = 2 + 4 * self.n_features + K * (1 + f) + self.n_features**2
+        return 8 * (M * piece + M * (M // 24 + 2) + 4 * K * f) + 1024
+
+
+def make_task(
+    sites: tuple[str, ...], *, network: Any, mixing: str, network_seed: int, algorithm: str, eta: float, **rest: Any
+) -> Task:
+    """The task of these settings; refuses networks and algorithms with which sites cannot work."""
+    if len(sites) < 2:
+        raise SettingError(f"sites that work together are at least two, not {len(sites)}")
+    made = algorithms.make(algorithm, eta)
+    if not made.exchanges:
+        able = ", ".join(sorted(name for name, kind in algorithms.REGISTRY.items() if kind.exchanges))
+        raise SettingError(f"algorithm {algorithm!r} does not run between sites; use one of {able}")
+    W = mixing_weights(network, sites, mixing, network_seed)
+    if made.two_way:
+        W = two_way_weights(W, sites, made.name)
+    warn_if_not_pooled(made, W, rest["weighting"], sites)
+    diameter = int(sparse.csgraph.shortest_path(sparse.csr_array(listening(W)), unweighted=True).max())
+    return Task(sites, W, diameter, stopping_together(made, diameter), **rest)
+
+
+def refuse_few(own: Own, task: Task) -> None:
+    """Refuse to share statistics of fewer rows than agreed: one row's mean is that row."""
+    counts = own.weights > 0 if own.weights is not None else np.ones(len(own.X), dtype=bool)
+    if counts.sum() < task.min_count:
+        raise DataError(
+            f"the table has {counts.sum()} rows that count, fewer than min_count={task.min_count}: what the site "
+            "sends would tell too much of them"
+        )
+    if own.labels is None:
+        return
+    of_class = np.bincount(own.labels[(own.labels >= 0) & counts], minlength=task.n_components)
+    few = [(k, n) for k, n in enumerate(of_class.tolist()) if 0 < n < task.min_count]
+    if few:
+        k, n = few[0]
+        raise LabelError(
+            f"class number {k + 1} has {n} labelled row{'s' * (n > 1)} here, fewer than min_count={task.min_count}: "
+            "what the site sends would tell too much of them; leave their labels out at this site"
+        )

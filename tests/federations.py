@@ -1,0 +1,187 @@
+"""Federations of real processes on loopback, for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from gaussip.data.generate import Setting, draw
+from gaussip.federation import description, folders
+from gaussip.fitting import Given, prepare, seeds_of, starts
+from gaussip.model_file import read as read_model
+from gaussip.simulation import simulate
+from gaussip.start import MIN_COUNT
+
+COMMAND = [sys.executable, "-c", "from gaussip.cli import main; main()"]
+LONG = 120.0  # seconds after which a test gives up
+
+
+def free_ports(count):
+    """Ports that nobody listens at now."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+class Federation:
+    """Sites with their tables and folders; all processes end with the block."""
+
+    def __init__(
+        self, path: Path, n_sites=4, *, addresses=None, seed=1, n_rows=60, spread="heterogeneous", **settings
+    ):
+        self.path = path
+        rows = n_rows * n_sites
+        given = Setting(n_rows=rows, n_sites=n_sites, n_features=3, delta=3, labelled=0.4, spread=spread)
+        self.data = draw(given, seed)
+        for m in range(n_sites):  # labels of a class with fewer than min_count at a site are refused there
+            for k in range(3):
+                few = (self.data.sites == m) & (self.data.labels == k)
+                if few.sum() < MIN_COUNT:
+                    self.data.labels[few] = -1
+        self.names = [f"s{m}" for m in range(n_sites)]
+        self.ports = dict(zip(self.names, free_ports(n_sites), strict=True))
+        found = {
+            "name": "trial", "components": 3, "features": ["x0", "x1", "x2"], "labels": "y",
+            "classes": ["c0", "c1", "c2"], "network": "ring", "eta": 0.05, "tol": 0.0,
+            "max_rounds": 60, "reg_covar": 1e-3,
+        }  # fmt: skip
+        self.settings = found | settings
+        lines = [f"{key} = {json.dumps(value)}" for key, value in self.settings.items()]
+        lines.append("[sites]")
+        for name in self.names:
+            address = (addresses or {}).get(name, f"127.0.0.1:{self.ports[name]}")
+            lines.append(f"{name} = {{}}" if address is None else f'{name} = {{ address = "{address}" }}')
+        self.text = "\n".join(lines) + "\n"
+        self.description = description.of_text(self.text)
+        self.folders = path / "folders"
+        folders.init(self.text, self.description, self.folders, days=1, requests=False)
+        for m, name in enumerate(self.names):
+            self.write_table(name, self.data.X[self.data.sites == m], self.data.labels[self.data.sites == m])
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def write_table(self, name, X, labels):
+        columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+        columns["y"] = [None if label < 0 else f"c{label}" for label in labels]
+        pa.csv.write_csv(pa.table(columns), self.path / f"{name}.csv")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *problem):
+        for process in self.running.values():
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+    def start(self, *names, options=(), file_limit=None):
+        """Start sites, each as a process of its own."""
+
+        def limited():
+            if file_limit is not None:
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+
+        for name in names or self.names:
+            with open(self.path / f"{name}.out", "ab") as out, open(self.path / f"{name}.err", "ab") as err:
+                self.running[name] = subprocess.Popen(
+                    [*COMMAND, "site", "run", str(self.folders / name), "--data", str(self.path / f"{name}.csv"),
+                     *options],
+                    stdout=out, stderr=err, preexec_fn=limited if file_limit else None,
+                    env={**os.environ, "GAUSSIP_THREADS": "1"},
+                )  # fmt: skip
+
+    def signal(self, name, number):
+        self.running[name].send_signal(number)
+        if number == signal.SIGKILL:
+            self.running[name].wait()
+
+    def finish(self, *names, code=0, within=LONG):
+        """Wait until sites have ended, all with the same exit code."""
+        limit = time.monotonic() + within
+        waiting = list(names or self.names)
+        while waiting:
+            for name in list(waiting):
+                found = self.running[name].poll()
+                assert found in (None, code), f"{name} ended with {found}, not {code}:\n{self.told(name)}"
+                if found is not None:
+                    waiting.remove(name)
+            if time.monotonic() > limit:
+                told = "\n".join(f"{name}:\n{self.told(name)}" for name in waiting)
+                raise AssertionError(f"{', '.join(waiting)} did not end:\n{told}")
+            time.sleep(0.02)
+
+    def wait_for_end(self, *names):
+        """Wait until sites have ended, in whatever way."""
+        for name in names:
+            self.running[name].wait(timeout=60)
+
+    def told(self, name):
+        """What a site told people so far."""
+        return "".join((self.path / f"{name}.{end}").read_text() for end in ("err", "out"))
+
+    def events(self, name, event=None):
+        """A site's events so far, of one kind."""
+        path = self.folders / name / "events.jsonl"
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        records = [json.loads(line) for line in lines if line.endswith("\n")]
+        return [record for record in records if event is None or record["event"] == event]
+
+    def status(self, name):
+        path = self.folders / name / "status.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def until(self, condition, within=LONG):
+        """Wait until something is so."""
+        limit = time.monotonic() + within
+        while not condition():
+            over = all(process.poll() is not None for process in self.running.values())
+            if time.monotonic() > limit or (over and not condition()):
+                told = "\n".join(f"{name}:\n{self.told(name)}" for name in self.running)
+                raise AssertionError(f"it did not come to pass:\n{told}")
+            for name, process in self.running.items():
+                if process.poll() not in (None, 0, -signal.SIGKILL):
+                    raise AssertionError(f"{name} ended with {process.returncode}:\n{self.told(name)}")
+            time.sleep(0.02)
+
+    def until_round(self, name, number):
+        """Wait until a site has told that it is in that round."""
+        self.until(lambda: self.status(name).get("round", 0) >= number)
+
+    def theta(self, name):
+        """The weights, means and covariances of a site's model."""
+        arrays, _ = read_model(self.folders / name / "model.npz")
+        return arrays["weights_"], arrays["means_"], arrays["covariances_"]
+
+    def problem(self):
+        """All sites' rows in this process."""
+        names = np.array(self.names)[self.data.sites]
+        return prepare(self.data.X, self.data.labels, names, n_components=3, network=self.settings["network"])
+
+    def simulated(self):
+        """The same fit with all sites in this process: each site's theta, and the rounds."""
+        s, task, problem = self.settings, self.description.task(), self.problem()
+        begin = starts(problem, 3, s.get("start", "kmeans"), seeds_of(0, 1)[1:], Given())[0]
+        return simulate(
+            task.algorithm, begin, problem.rows, task.W, max_rounds=s["max_rounds"], tol=s["tol"],
+            reg_covar=s["reg_covar"],
+        )  # fmt: skip
+
+    def assert_equal_to(self, run):
+        """Every site's model is the simulation's, bit for bit."""
+        for m, name in enumerate(self.names):
+            for mine, theirs in zip(self.theta(name), run.theta, strict=True):
+                np.testing.assert_array_equal(mine, theirs[m])

@@ -1,0 +1,152 @@
+"""A site's run as a machine, all sites in one process: what it computes, whatever carries its messages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gaussip import NetworkGaussianMixture
+from gaussip.algorithms import REGISTRY
+from gaussip.algorithms.together import Together, stopping_together
+from gaussip.data.generate import Setting, draw
+from gaussip.errors import CollapseError, DataError, LabelError, SettingError
+from gaussip.exchange.neighbours import Neighbours
+from gaussip.fitting import seeds_of
+from gaussip.parameters import Theta, pack
+from gaussip.simulation import simulate
+from gaussip.site.program import Program
+from gaussip.site.task import Own, make_task, refuse_few
+
+DECENTRALISED = sorted(name for name, kind in REGISTRY.items() if kind.exchanges)
+NAMES = ("Basel", "Bern", "Biel", "Chur", "Genf")
+pytestmark = pytest.mark.filterwarnings("ignore::gaussip.errors.PooledTargetWarning")
+
+
+def settings(algorithm="mnem", seed=3, **changed):
+    network_seed, start_seed = seeds_of(seed, 1)
+    found = {
+        "network": "ring", "mixing": "row", "network_seed": network_seed, "algorithm": algorithm, "eta": 0.05,
+        "n_components": 3, "n_features": 3, "labelled": True, "start": "kmeans", "seed": start_seed, "scale": False,
+        "reg_covar": 1e-6, "weighting": "rows", "max_rounds": 60, "tol": 1e-6, "min_count": 2,
+    }  # fmt: skip
+    return found | changed
+
+
+def owns(dataset, labelled=True):
+    labels = dataset.by_site(dataset.labels)
+    return [Own(X, labels[m] if labelled else None, None) for m, X in enumerate(dataset.by_site(dataset.X))]
+
+
+def run_all(task, rows, begin=None):
+    """The sites' machines, exchange by exchange."""
+    programs = [Program(task, m, own, None if begin is None else begin[m]) for m, own in enumerate(rows)]
+    near = [Neighbours(task.W, m) for m in range(len(rows))]
+    while not programs[0].over:
+        sent = [program.message() for program in programs]
+        for program, place, mine in zip(programs, near, sent, strict=True):
+            program.absorb(mine, place.combine(mine, {q: sent[q] for q in place.heard}))
+        assert len({program.over for program in programs}) == 1
+    return programs
+
+
+@pytest.mark.parametrize("start", ["kmeans", "labels"])
+@pytest.mark.parametrize("name", DECENTRALISED)
+def test_sites_compute_what_the_simulation_computes_bit_for_bit(name, start, dataset):
+    network = "ring" if REGISTRY[name].two_way else "circle(2)"
+    task = make_task(NAMES, **settings(name, network=network, start=start, max_rounds=80, tol=0.0))
+    programs = run_all(task, owns(dataset))
+    mixture = NetworkGaussianMixture(
+        3, algorithm=name, network=network, eta=0.05, max_rounds=80, tol=0.0, init_params=start, random_state=3
+    )
+    with pytest.warns(UserWarning, match="not converged"):
+        mixture.fit(dataset.X, dataset.labels, sites=np.array(NAMES)[dataset.sites])
+    found = [program.estimate() for program in programs]
+    for m, theta in enumerate(found):
+        for mine, simulated in zip(theta, (mixture.site_weights_, mixture.site_means_, mixture.site_covariances_),
+                                   strict=True):  # fmt: skip
+            np.testing.assert_array_equal(mine, simulated[m])
+    assert programs[0].round == 80
+
+
+@pytest.mark.parametrize("name", DECENTRALISED)
+def test_sites_stop_in_the_same_round_as_the_simulation_of_them(name, dataset, rows, start):
+    changed = {"start": start, "tol": 1e-3, "max_rounds": 3000}
+    task = make_task(NAMES, **settings(name, **changed))
+    programs = run_all(task, owns(dataset))
+    whole = simulate(task.algorithm, start, rows, task.W, max_rounds=3000, tol=1e-3, reg_covar=1e-6)
+    assert programs[0].converged
+    assert whole.converged
+    assert {program.round for program in programs} == {whole.n_rounds}
+    for m, program in enumerate(programs):
+        np.testing.assert_array_equal(pack(program.estimate()), pack(Theta(*(part[m] for part in whole.theta))))
+        assert program.change <= 1e-3
+        assert program.disagreement >= 0
+
+
+def test_stopping_together_waits_until_all_have_settled(dataset, rows, start):
+    alone = make_task(NAMES, **settings("mnem", start=start, max_rounds=2000, tol=1e-3))
+    assert isinstance(alone.algorithm, Together)
+    seen = simulate(alone.algorithm.algorithm, start, rows, alone.W, max_rounds=2000, tol=1e-3, reg_covar=1e-6)
+    known = simulate(alone.algorithm, start, rows, alone.W, max_rounds=2000, tol=1e-3, reg_covar=1e-6)
+    assert seen.n_rounds < known.n_rounds <= seen.n_rounds + 3 * alone.diameter
+    exact = make_task(NAMES, **settings("exact"))
+    assert stopping_together(exact.algorithm, 2) is exact.algorithm
+
+
+def test_unlabelled_sites_and_given_starts(dataset, start):
+    free = run_all(make_task(NAMES, **settings("exact", labelled=False)), owns(dataset, labelled=False))
+    mixture = NetworkGaussianMixture(3, max_rounds=60, random_state=3)
+    with pytest.warns(UserWarning, match="not converged"):
+        mixture.fit(dataset.X, sites=np.array(NAMES)[dataset.sites])
+    np.testing.assert_array_equal(free[2].estimate().means, mixture.site_means_[2])
+    given = run_all(make_task(NAMES, **settings("exact", start=start)), owns(dataset))
+    assert given[0].exchanges == 60 + 2
+    apart = [Theta(start.weights, start.means + m, start.covariances) for m in range(5)]
+    moved = run_all(make_task(NAMES, **settings("exact", max_rounds=2000)), owns(dataset), apart)
+    again = run_all(make_task(NAMES, **settings("exact", max_rounds=2000, start=start)), owns(dataset))
+    assert moved[0].converged
+    np.testing.assert_allclose(moved[0].estimate().means, again[0].estimate().means, rtol=1e-4)
+
+
+def test_scaled_features_give_the_same_mixture_in_the_table_s_units(dataset):
+    units = np.array([1.0, 1e3, 1e-3])
+    rows = [own._replace(X=own.X * units + 10 * units) for own in owns(dataset)]
+    changed = {"max_rounds": 3000, "reg_covar": 0.0, "tol": 1e-8}
+    scaled = run_all(make_task(NAMES, **settings("exact", scale=True, **changed)), rows)[0].estimate()
+    plain = run_all(make_task(NAMES, **settings("exact", **changed)), owns(dataset))[0].estimate()
+    np.testing.assert_allclose(scaled.means, plain.means * units + 10 * units, rtol=1e-5)
+    np.testing.assert_allclose(scaled.covariances, plain.covariances * units[:, None] * units, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mnem", "exact"])
+def test_a_collapse_ends_all_sites_in_the_same_round(name):
+    data = draw(Setting(n_rows=300, n_sites=5, n_features=3, labelled=0.0), 1)
+    far = Theta(np.full(3, 1 / 3), np.array([[0.0, 0, 0], [1, 1, 1], [1e3, 1e3, 1e3]]), np.stack([np.eye(3)] * 3))
+    task = make_task(NAMES, **settings(name, labelled=False, start=far, max_rounds=6000, eta=0.5, tol=0.0))
+    programs = run_all(task, owns(data, labelled=False))
+    assert len({program.exchanges for program in programs}) == 1
+    for program in programs:
+        assert isinstance(program.failure, CollapseError)
+        assert np.isfinite(pack(program.estimate())).all() or name == "exact"
+    culprit = NAMES.index(programs[0].failure.site)
+    assert f"component 2 collapsed at site {NAMES[culprit]!r}" in str(programs[culprit].failure)
+    other = programs[culprit - 1].failure
+    assert f"a component collapsed at site {NAMES[culprit]!r}" in str(other)
+    assert all(program.failure.site == NAMES[culprit] for program in programs)
+
+
+def test_refusals(dataset):
+    few = Own(dataset.X[:4], None, None)
+    with pytest.raises(DataError, match=r"the table has 4 rows that count, fewer than min_count=5"):
+        refuse_few(few, make_task(NAMES, **settings(labelled=False, min_count=5)))
+    lone = np.full(50, -1)
+    lone[7] = 1
+    with pytest.raises(LabelError, match=r"class number 2 has 1 labelled row here, fewer than min_count=2"):
+        refuse_few(Own(dataset.X[:50], lone, None), make_task(NAMES, **settings()))
+    for name in ("em", "local"):
+        with pytest.raises(
+            SettingError, match=f"algorithm '{name}' does not run between sites; use one of dem, exact"
+        ):
+            make_task(NAMES, **settings(name))
+    with pytest.raises(SettingError, match="at least two"):
+        make_task(("Bern",), **settings())

@@ -1,0 +1,132 @@
+"""Sites as processes of their own, over zenoh with mutual TLS: they give what the simulation gives, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from command import gaussip
+from federations import Federation
+from gaussip import NetworkGaussianMixture
+from gaussip.algorithms import REGISTRY
+from gaussip.exchange import wire
+from gaussip.site.journal import Journal
+
+DECENTRALISED = sorted(name for name, kind in REGISTRY.items() if kind.exchanges)
+pytestmark = pytest.mark.filterwarnings("ignore:not converged", "ignore::gaussip.errors.PooledTargetWarning")
+
+
+@pytest.mark.parametrize("name", DECENTRALISED)
+def test_every_algorithm_gives_the_simulation_s_numbers(name, tmp_path):
+    network = "ring" if REGISTRY[name].two_way else "circle(2)"
+    start = "labels" if name == "ngd" else "kmeans"
+    spread = "homogeneous" if name == "nnem" else "heterogeneous"  # on sorted rows NNEM collapses
+    with Federation(tmp_path, algorithm=name, network=network, start=start, spread=spread) as sites:
+        sites.start()
+        sites.finish()
+        mixture = NetworkGaussianMixture(
+            3, algorithm=name, network=network, eta=0.05, tol=0.0, max_rounds=60, reg_covar=1e-3, init_params=start,
+            random_state=0,
+        )  # fmt: skip
+        mixture.fit(sites.data.X, sites.data.labels, sites=np.array(sites.names)[sites.data.sites])
+        for m, site in enumerate(sites.names):
+            estimator = (mixture.site_weights_[m], mixture.site_means_[m], mixture.site_covariances_[m])
+            for mine, theirs in zip(sites.theta(site), estimator, strict=True):
+                np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_run_that_converges_and_what_it_leaves(tmp_path):
+    """One site only calls others; the model serves predictions; events, audit and status tell what happened."""
+    with Federation(tmp_path, addresses={"s1": None}, tol=1e-5, max_rounds=5000) as sites:
+        sites.start()
+        sites.finish()
+        whole = sites.simulated()
+        assert whole.converged
+        sites.assert_equal_to(whole)
+        folder = sites.folders / "s1"
+        told = sites.status("s1")
+        assert (told["state"], told["round"]) == ("finished", whole.n_rounds)
+        shown = gaussip("site", "status", folder)
+        assert f"{whole.n_rounds} of at most 5000" in shown.stdout
+        assert json.loads(gaussip("site", "status", folder, "--json").stdout)["running"] is False
+        names = [event["event"] for event in sites.events("s1")]
+        assert names[0] == "started"
+        assert {"met", "agreed on a start", "finished"} <= set(names)
+        audit = [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
+        survey = 2 * 2  # two floods over a ring of four
+        assert [line["exchange"] for line in audit] == list(range(1, whole.n_rounds + survey + 1))
+        assert audit[-1]["to"] == ["s0.trial", "s2.trial"]
+        journal = Journal(sites.folders / "s1" / "runs" / told["run"], 32, 2)
+        last = journal.message(audit[-1]["exchange"])
+        journal.close()
+        assert (audit[-1]["sha256"], audit[-1]["bytes"]) == (wire.digest(last), len(last))
+        rows = tmp_path / "s0.csv"
+        predicted = gaussip("predict", folder / "model.npz", rows)
+        assert predicted.returncode == 0
+        assert NetworkGaussianMixture.load(folder / "model.npz").classes_.tolist() == ["c0", "c1", "c2"]
+        before = (folder / "model.npz").read_bytes()
+        sites.start("s1")  # over already: nothing is done again
+        sites.finish("s1", within=20)
+        assert (folder / "model.npz").read_bytes() == before
+
+
+def test_help_and_examples_of_every_command():
+    for words in (["federation", "init"], ["federation", "renew"], ["site", "run"], ["site", "go-on"]):
+        assert "Example: " in gaussip(*words, "--help").stdout
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_eight_sites_killed_again_and_again(seed, tmp_path):
+    """Eight SIGKILLs and more at random instants, two neighbours at once among them: nothing changes."""
+    rng = np.random.default_rng(seed)
+    settings = {"algorithm": "mnem", "max_rounds": 1500, "eta": 0.005, "fsync_every": 8, "checkpoint_every": 50}
+    with Federation(tmp_path, 8, seed=seed, n_rows=40, **settings) as sites:
+        kill_and_restart(sites, rng, kills=8)
+        sites.finish()
+        sites.assert_equal_to(sites.simulated())
+        for name in sites.names:
+            lines = (sites.folders / name / "audit.jsonl").read_text().splitlines()
+            assert [json.loads(line)["exchange"] for line in lines] == list(range(1, 1500 + 8 + 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_sixteen_kills_many_times(seed, tmp_path):
+    rng = np.random.default_rng(100 + seed)
+    name = DECENTRALISED[seed % len(DECENTRALISED)]
+    settings = {"algorithm": name, "max_rounds": 3000, "eta": 0.002, "fsync_every": 4, "checkpoint_every": 25}
+    with Federation(tmp_path, 8, seed=seed, n_rows=40, **settings) as sites:
+        kill_and_restart(sites, rng, kills=16)
+        sites.finish(within=300)
+        sites.assert_equal_to(sites.simulated())
+
+
+def kill_and_restart(sites, rng, kills):
+    """Kill sites at random instants, every third time with a neighbour, sometimes as they start; start them again."""
+
+    def met(name):
+        return len(sites.events(name, "met"))
+
+    sites.start()
+    n, done = len(sites.names), 0
+    sites.until(lambda: all(met(name) for name in sites.names))
+    while done < kills:
+        time.sleep(rng.uniform(0.02, 0.4))
+        first = int(rng.integers(n))
+        victims = [sites.names[first]] + ([sites.names[(first + 1) % n]] if done % 3 == 0 else [])
+        before = {name: met(name) for name in victims}
+        for victim in victims:
+            assert sites.running[victim].poll() is None, "the run was over before its sites could be killed"
+            sites.signal(victim, signal.SIGKILL)
+        sites.start(*victims)
+        done += len(victims)
+        if rng.random() < 0.3:
+            time.sleep(rng.uniform(0.2, 2.0))
+            sites.signal(victims[0], signal.SIGKILL)
+            sites.start(victims[0])
+            done += 1
+        sites.until(lambda seen=before: all(met(name) > seen[name] for name in seen))

@@ -1,0 +1,231 @@
+"""What is no crash: frozen, slow and absent neighbours, broken networks, full disks, other tables, lost sites."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import struct
+import time
+
+import numpy as np
+import pytest
+
+from command import gaussip
+from federations import Federation
+from gaussip import NetworkGaussianMixture
+from gaussip.federation import folders
+from gaussip.site.journal import Journal
+from proxy import Proxy
+
+pytestmark = pytest.mark.filterwarnings("ignore:not converged")
+SLOWLY = {"algorithm": "mnem", "max_rounds": 2000, "eta": 0.002}  # far from settled in the end
+
+
+def ready(sites, *names):
+    """Wait until sites are in the midst of their rounds."""
+    sites.until(lambda: all(sites.events(name, "agreed on a start") for name in names or sites.names))
+
+
+def test_a_site_that_froze_or_was_stopped_goes_on(tmp_path):
+    with Federation(tmp_path, 4, **SLOWLY) as sites:
+        sites.start()
+        ready(sites)
+        sites.signal("s1", signal.SIGSTOP)
+        sites.until(lambda: sites.events("s0", "waiting"))
+        assert sites.events("s0", "waiting")[-1]["sites"] == ["s1"]
+        sites.until(lambda: sites.status("s0")["state"] == "waiting")
+        assert list(sites.status("s0")["waiting_for"]) == ["s1"]
+        shown = gaussip("site", "status", sites.folders / "s0").stdout
+        assert "waits for" in shown
+        sites.signal("s1", signal.SIGCONT)
+        sites.until(lambda: sites.events("s0", "goes on"))
+        sites.signal("s2", signal.SIGTERM)
+        sites.finish("s2", code=130)
+        assert "nothing is lost: the same command goes on" in sites.told("s2")
+        stopped = gaussip("site", "status", sites.folders / "s2")
+        assert "stopped" in stopped.stdout
+        sites.start("s2")
+        sites.finish()
+        sites.assert_equal_to(sites.simulated())
+
+
+def test_patience_ends_a_wait_and_nothing_is_lost(tmp_path):
+    with Federation(tmp_path, 3, **SLOWLY) as sites:
+        sites.start("s0", "s1", options=["--patience", "0.1"])
+        sites.finish("s0", "s1", code=3)
+        assert "minutes for s2 (no link: it is down, cannot be reached" in sites.told("s0").replace("\n", " ")
+        sites.start()
+        sites.finish()
+        sites.assert_equal_to(sites.simulated())
+
+
+def test_after_a_power_failure_at_two_neighbours(tmp_path):
+    """What was not forced to disk is lost at two sites: they go on from before, and are told again."""
+    with Federation(tmp_path, 4, fsync_every=16, **SLOWLY) as sites:
+        sites.start()
+        ready(sites)
+        time.sleep(0.7)
+        for name in ("s1", "s2"):
+            sites.signal(name, signal.SIGKILL)
+        lost = [lose_what_was_not_forced(sites.folders / name / "runs" / sites.status("s0")["run"], 16)
+                for name in ("s1", "s2")]  # fmt: skip
+        assert max(lost) > 0
+        sites.start("s1", "s2")
+        sites.finish()
+        sites.assert_equal_to(sites.simulated())
+
+
+def lose_what_was_not_forced(folder, every):
+    """Destroy the newest records and messages of a journal, as a power failure may; how many exchanges are lost."""
+    journal = Journal(folder, every, 2)
+    newest = journal.last().exchange
+    state, messages = journal._rings[2]
+    forced = newest - newest % every
+    for slot in range(Journal.RUNNING):
+        state._map[slot * state._room : (slot + 1) * state._room] = bytes(state._room)
+    for number in range(forced + 1, newest + 1):
+        place = number % messages._slots * messages._room
+        struct.pack_into("<I", messages._map, place + 20, 0xDEADBEEF)
+    assert journal.last().exchange == forced
+    journal.close()
+    return newest - forced
+
+
+def test_a_site_gone_for_good(tmp_path):
+    """The others stop, agree with the same command at each, and go on without it; a site that did not is refused."""
+    with Federation(tmp_path, 4, algorithm="exact", max_rounds=3000, checkpoint_every=100) as sites:
+        sites.start("s0", "s1", "s2")
+        sites.until(lambda: sites.events("s1", "waiting") or sites.events("s0", "waiting"))
+        sites.start("s3")
+        sites.until(lambda: 100 in sites.status("s0").get("checkpoints", []) or sites.events("s0", "finished"))
+        sites.signal("s3", signal.SIGKILL)
+        shutil.rmtree(sites.folders / "s3")
+        left = ["s0", "s1", "s2"]
+        running = gaussip("site", "go-on", sites.folders / "s0", "--without", "s3", "--from", "100")
+        assert running.returncode == 2
+        assert "is running; stop it first" in running.stderr
+        for name in left:
+            sites.signal(name, signal.SIGTERM)
+        sites.wait_for_end(*left)
+        refusals = {
+            "no checkpoint of round 150": ("--from", "150"),
+            "there is no site 's9'": ("--without", "s9", "--from", "0"),
+            "cannot go on without itself": ("--without", "s0", "--from", "0"),
+        }  # fmt: skip
+        for text, options in refusals.items():
+            assert text in gaussip("site", "go-on", sites.folders / "s0", *options).stderr
+        digests = set()
+        for name in left[:2]:
+            agreed = gaussip("site", "go-on", sites.folders / name, "--without", "s3", "--from", "100", "--json")
+            digests.add(json.loads(agreed.stdout)["digest"])
+        assert len(digests) == 1
+        sites.start(*left)
+        sites.finish("s2", code=2)
+        assert "has another description" in sites.told("s2")
+        for name in left[:2]:  # they wait for s2
+            sites.signal(name, signal.SIGTERM)
+        sites.wait_for_end(*left)
+        assert gaussip("site", "go-on", sites.folders / "s2", "--without", "s3", "--from", "100").returncode == 0
+        sites.start(*left)
+        sites.finish(*left)
+        kept = np.isin(sites.data.sites, [0, 1, 2])
+        for name in left:
+            weights, means, covariances = sites.theta(name)
+            pooled = NetworkGaussianMixture(
+                3, algorithm="em", reg_covar=1e-3, tol=1e-10, max_rounds=20_000, weights_init=weights,
+                means_init=means, covariances_init=covariances,
+            ).fit(sites.data.X[kept], sites.data.labels[kept])  # fmt: skip
+            np.testing.assert_allclose(means, pooled.means_, rtol=1e-6)
+
+
+def test_a_certificate_is_renewed_without_stopping(tmp_path):
+    with Federation(tmp_path, 3, algorithm="mnem", max_rounds=6000, eta=0.002) as sites:
+        sites.start()
+        ready(sites)
+        before = (sites.folders / "s1" / "certificate.pem").read_bytes()
+        done = gaussip("federation", "renew", sites.folders, "s1", "--days", "9")
+        assert done.returncode == 0
+        assert (sites.folders / "s1" / "certificate.pem").read_bytes() != before
+        sites.until(lambda: sites.events("s1", "certificate renewed"))
+        sites.finish()
+        assert len(sites.events("s1", "started")) == 1
+        sites.assert_equal_to(sites.simulated())
+
+
+def test_a_slow_and_broken_network(tmp_path):
+    """Links with 50 ms each way that stall and break, and a partition of some seconds: the same numbers."""
+    trouble(tmp_path, rounds=60, partition=7.0)
+
+
+@pytest.mark.slow
+def test_a_slow_and_broken_network_for_long(tmp_path):
+    trouble(tmp_path, rounds=400, partition=30.0)
+
+
+def trouble(tmp_path, rounds, partition):
+    with Proxy(delay=0.05, loss=0.05, seed=1) as one, Proxy(delay=0.05, loss=0.05, seed=2) as other:
+        addresses = {"s1": one.address, "s2": other.address, "s0": None}
+        with Federation(tmp_path, 3, algorithm="mnem", max_rounds=rounds, addresses=addresses) as sites:
+            for name, proxy in (("s1", one), ("s2", other)):  # the proxies stand before two of the sites
+                settings = sites.folders / name / "site.toml"
+                settings.write_text(settings.read_text() + f'listen = "127.0.0.1:{sites.ports[name]}"\n')
+                proxy.target = ("127.0.0.1", sites.ports[name])
+            sites.start()
+            ready(sites)
+            one.cut()
+            time.sleep(partition)
+            one.mend()
+            one.break_connections()
+            sites.finish(within=300)
+            assert any(sites.events(name, "waiting") for name in sites.names)
+            sites.assert_equal_to(sites.simulated())
+
+
+def test_refusals_that_name_the_cause(tmp_path):
+    """Other columns, other labels, an expired certificate, another's folder, a table that changed, a full disk."""
+    with Federation(tmp_path, 3, **SLOWLY) as sites:
+        table, folder = tmp_path / "s0.csv", sites.folders / "s0"
+
+        def told(*options, data=table):
+            found = gaussip("site", "run", folder, "--data", data, "--patience", "0.02", *options)
+            return found.returncode, found.stderr
+
+        text = table.read_text()
+        (tmp_path / "other.csv").write_text(text.replace('"x1"', '"height"'))
+        code, why = told(data=tmp_path / "other.csv")
+        assert (code, "has no column 'x1', which the description wants" in why) == (2, True)
+        (tmp_path / "labels.csv").write_text(text.replace('"c0"', '"healthy"'))
+        code, why = told(data=tmp_path / "labels.csv")
+        assert (code, "'healthy', which is not among the description's classes: c0, c1, c2" in why) == (2, True)
+        assert not (folder / "runs").exists()
+        code, why = told()
+        assert (code, "waited" in why) == (3, True)
+        here = sites.data.sites == 0
+        sites.write_table("s0", sites.data.X[here] + 1, sites.data.labels[here])
+        code, why = told()
+        assert (code, "not those this run began with" in why) == (2, True)
+        table.write_text(text)
+        sites.start("s1", "s2")
+        sites.start("s0", file_limit=20_000)
+        sites.finish("s0", code=3)
+        assert "cannot keep the journal" in sites.told("s0") or "cannot write" in sites.told("s0")
+        shutil.copy(sites.folders / "s1" / "certificate.pem", folder / "certificate.pem")
+        assert "is for s1.trial, not for s0.trial" in told()[1]
+        assert gaussip("federation", "renew", sites.folders, "s0", "--days", "0.01").returncode == 0
+        sites.start("s0")
+        sites.finish()
+        sites.assert_equal_to(sites.simulated())
+        assert folders.read(folder).site == "s0"
+
+
+def test_two_processes_of_one_site_and_a_port_in_use(tmp_path):
+    with Federation(tmp_path, 3, **SLOWLY) as sites:
+        sites.start("s0")
+        sites.until(lambda: sites.events("s0", "started"))
+        again = gaussip("site", "run", sites.folders / "s0", "--data", tmp_path / "s0.csv")
+        assert (again.returncode, "already running" in again.stderr) == (2, True)
+        settings = sites.folders / "s1" / "site.toml"
+        settings.write_text(settings.read_text() + f'listen = "127.0.0.1:{sites.ports["s0"]}"\n')
+        taken = gaussip("site", "run", sites.folders / "s1", "--data", tmp_path / "s1.csv")
+        assert (taken.returncode, "cannot listen at" in taken.stderr) == (2, True)
