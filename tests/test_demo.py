@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gaussip.demo import run_demo
+from gaussip.demo_sites import run_sites
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,17 @@ def test_the_readme_s_table_is_this_one(demo):
         else:
             shown = [float(cell) for cell in row.split("|")[1:4]]
             np.testing.assert_allclose(shown, [line.log_likelihood, line.auc, line.distance], rtol=0.01, atol=1e-3)
+
+
+def test_the_sites_as_processes_give_the_simulation_s_models(tmp_path):
+    """One is killed half-way and started again; all eight models are the simulation's."""
+    seen = []
+    found = run_sites(tmp_path, 2000, lambda statuses, note: seen.append(note))
+    assert found.equal == [True] * 8
+    assert 1000 <= found.killed_in_round < 2000
+    assert f"{found.killed} was killed" in seen[-1]
+    log = (found.folder / f"{found.killed}.log").read_text()
+    assert log.count("started: site") == 2
 
 
 def test_every_picture_comes_with_its_table(demo):

@@ -59,7 +59,7 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(f"{out} cannot be a folder for the pictures: {error.strerror}") from error
-    train, test, sites, labels, names = _patients()
+    train, test, sites, labels, names = patients()
     semi = prepare(train.X, labels, sites, n_components=2, network="ring")
     free = prepare(train.X, None, sites, n_components=2, network="ring")
     unsupervised = start.kmeans(free.values, 2, seed=0)
@@ -99,12 +99,14 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
     return Demo(lines, _pictures(out, semi, train, sites, names, lines, curves))
 
 
-class _Patients(NamedTuple):
+class Patients(NamedTuple):
+    """Some patients."""
+
     X: NDArray
     classes: NDArray  # 0 malignant, 1 benign
 
 
-def _patients() -> tuple[_Patients, _Patients, NDArray, NDArray, list[str]]:
+def patients() -> tuple[Patients, Patients, NDArray, NDArray, list[str]]:
     """Training and hold-out patients (70/30), the sites and shown labels of the former, the classes' names."""
     from sklearn.datasets import load_breast_cancer
 
@@ -114,14 +116,14 @@ def _patients() -> tuple[_Patients, _Patients, NDArray, NDArray, list[str]]:
     order = rng.permutation(len(X))
     cut = round(0.7 * len(X))
     mean, spread = X[order[:cut]].mean(axis=0), X[order[:cut]].std(axis=0)
-    train, test = (_Patients((X[i] - mean) / spread, classes[i]) for i in (order[:cut], order[cut:]))
+    train, test = (Patients((X[i] - mean) / spread, classes[i]) for i in (order[:cut], order[cut:]))
     codes = split.heterogeneous(train.classes, split.sizes(cut, N_SITES), rng)
     labels = split.show_labels(train.classes, codes, LABELLED, rng)
     sites = np.array([f"site {m + 1}" for m in range(N_SITES)])[codes]
     return train, test, sites, labels, [str(name) for name in data.target_names]
 
 
-def _line(method: Method, run: Run, pooled: Theta, test: _Patients) -> Line:
+def _line(method: Method, run: Run, pooled: Theta, test: Patients) -> Line:
     from sklearn.metrics import roc_auc_score
 
     if run.collapse is not None:
@@ -141,7 +143,7 @@ def _line(method: Method, run: Run, pooled: Theta, test: _Patients) -> Line:
 def _pictures(
     out: Path,
     problem: Problem,
-    train: _Patients,
+    train: Patients,
     sites: NDArray,
     names: list[str],
     lines: list[Line],

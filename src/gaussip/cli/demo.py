@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.live import Live
+from rich.table import Table
 
-from gaussip.cli.console import Answer, Json, progress, table
+from gaussip.cli.console import Answer, Json, err, progress, table
+from gaussip.cli.console import out as console
+from gaussip.errors import PausedError
+
+if TYPE_CHECKING:
+    from gaussip.demo_sites import Outcome
 
 
 def run(
@@ -16,6 +23,8 @@ def run(
     json: Json = False,
 ) -> Answer:
     """Fit breast-cancer data over eight sites, most of which see one diagnosis only.
+
+    First all methods, with the sites simulated in one process; then the sites as processes, one of which is killed.
 
     Example: `gaussip demo --out out`
     """
@@ -35,8 +44,45 @@ def run(
     columns = ["method", "hold-out log-likelihood", "AUC", "distance to pooled", "rounds"]
     notes = [f"{line.method}: {line.collapse}" for line in found.lines if line.collapse]
     files = [str(path) for path in found.files]
-    return Answer(
-        [table(columns, lines, title), "", *notes, f"written: {', '.join(files)}"],
-        results=[line._asdict() for line in found.lines],
-        files=files,
+    shown = [table(columns, lines, title), "", *notes, f"written: {', '.join(files)}", ""]
+    if not json:
+        for part in shown:
+            console.print(part)
+    ended = _sites(out, rounds, quiet=json)
+    verdict = f"{sum(ended.equal)} of {len(ended.sites)} models are the simulation's, bit for bit"
+    last = (
+        f"8 sites as processes over mutual TLS, semi-MNEM, {ended.rounds} rounds; {ended.killed} was killed about "
+        f"round {ended.killed_in_round} and went on: {verdict}. Their folders, logs and models: {ended.folder}"
     )
+    if not all(ended.equal):
+        raise PausedError(last)
+    return Answer(
+        [last], results=[line._asdict() for line in found.lines], files=files,
+        sites={**ended._asdict(), "folder": str(ended.folder)},
+    )  # fmt: skip
+
+
+def _sites(out: Path, rounds: int, quiet: bool) -> Outcome:
+    """Run the sites, with a live table of how they stand."""
+    from gaussip.demo_sites import run_sites
+
+    if quiet:
+        return run_sites(out, rounds)
+
+    def drawn(statuses: list[dict[str, Any]], note: str) -> Table:
+        rows = [
+            [
+                status["site"], status.get("state", "starting"), str(status.get("round", "")),
+                _number(status.get("log_likelihood")), _number(status.get("disagreement")),
+            ]
+            for status in statuses
+        ]  # fmt: skip
+        columns = ["site", "state", "round", "log-likelihood", "disagreement"]
+        return table(columns, rows, f"8 sites, 8 processes, mutual TLS: {note}", texts=["state"])
+
+    with Live(console=err, refresh_per_second=4, transient=False) as live:
+        return run_sites(out, rounds, lambda statuses, note: live.update(drawn(statuses, note)))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"

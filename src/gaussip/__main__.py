@@ -1,0 +1,5 @@
+"""``python -m gaussip`` is the command."""
+
+from gaussip.cli import main
+
+main()
