@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
+from gaussip.federation.description import Description
+from gaussip.federation.description import of_text as federation_of
 from gaussip.studies.claims import CLAIMS
 from gaussip.studies.design import names, of_text
 from gaussip.studies.report import report
@@ -46,6 +49,15 @@ def test_rows_on_disk(tmp_path, monkeypatch):
         exec(example, scope)
         means = sorted(scope["mixture"].means_[:, 0])
         assert np.allclose(means, [-3, 3], atol=0.2)
+
+
+def test_a_federation():
+    (toml,) = blocks(ROOT / "docs" / "how-to-sites.md", "toml")
+    assert federation_of(toml).task().sites == ("basel", "bern", "chur")
+    fields = {field.name for field in msgspec.structs.fields(Description)} - {"without", "going_on_from"}
+    page = (ROOT / "docs" / "how-to-sites.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"^(\w+) = ", toml, re.MULTILINE)) | set(re.findall(r"`(\w+)[`\s]", page)) | {"sites"}
+    assert fields <= told
 
 
 def test_one_s_own_study(tmp_path):
