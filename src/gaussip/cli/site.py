@@ -38,6 +38,7 @@ def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     from gaussip.federation.folders import read
+    from gaussip.site.lock import alone
     from gaussip.site.model import mixture_of
     from gaussip.site.overheard import overhearing
     from gaussip.site.run import SiteRun
@@ -46,14 +47,17 @@ def run(
     found = read(folder)
     minutes = patience if patience is not None else found.settings.patience
     own = read_own(data, found.description)
-    with progress(found.description.max_rounds) as advance:
+    with alone(found.path, found.site), progress(found.description.max_rounds) as advance:
         site = SiteRun(
-            found, own, tell=_tell, patience=None if minutes is None else 60 * minutes,
+            found,
+            own,
+            tell=_tell,
+            keep=lambda end: mixture_of(found, end).save(found.model),
             watch=lambda program: advance(found.site, program.round) if program.round % 20 == 0 else None,
-        )  # fmt: skip
+            patience=None if minutes is None else 60 * minutes,
+        )
         with overhearing(lambda why: site.records.event("call refused", why=why)):
             end = site()
-    mixture_of(found, end).save(found.model)
     text = (
         f"{found.site}: {'converged' if end.converged else 'not converged'} after {end.rounds} rounds, "
         f"log-likelihood {end.log_likelihood:.6g} per row here; model written to {found.model}"
@@ -87,8 +91,8 @@ def status(folder: Folder, json: Json = False) -> Answer:
     """
     from gaussip.errors import PausedError
     from gaussip.federation.folders import read
+    from gaussip.site.lock import is_running
     from gaussip.site.records import read_status
-    from gaussip.site.run import is_running
 
     found = read(folder)
     told = read_status(folder)

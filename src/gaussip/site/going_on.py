@@ -10,7 +10,7 @@ from gaussip.errors import FederationError, GaussipError
 from gaussip.federation.folders import Amendment, SiteFolder, read
 from gaussip.files import whole
 from gaussip.site.keeping import Keeping
-from gaussip.site.run import is_running
+from gaussip.site.lock import is_running
 
 
 class Agreement(NamedTuple):

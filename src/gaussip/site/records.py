@@ -74,11 +74,14 @@ class Records:
         self._events, self._audit = Lines(folder / "events.jsonl"), Lines(folder / "audit.jsonl")
         self._unwritten: list[tuple[float, str, int, int, str, list[str], bool]] = []
         self._lock = threading.Lock()
+        self._closed = False
 
     def event(self, what: str, **details: Any) -> None:
         """Something happened."""
         record = {"time": written(time.time()), "event": what, **details}
         with self._lock:
+            if self._closed:  # the engine's threads may be late
+                return
             self._events.write([record])
         self._tell(record)
 
@@ -115,6 +118,8 @@ class Records:
 
     def close(self) -> None:
         """Write what is left, and let go of the files."""
+        with self._lock:
+            self._closed = True
         self.write_audit()
         self._events.close()
         self._audit.close()

@@ -35,6 +35,7 @@ class Reporter:
         self._waited = 0.0
         self._told, self._told_at = frozenset[int](), 0.0
         self._asked, self._pace = 0.0, 0.2
+        self._others: set[int] = set()
         self._trouble: Exception | None = None
         self._ends = certificates.check(*self._files, d.common_name(folder.site))
         self._seen = self._stamp()
@@ -60,8 +61,9 @@ class Reporter:
 
     def raise_trouble(self) -> None:
         """Raise in the main thread what went wrong in this one."""
-        if self._trouble is not None:
-            raise self._trouble
+        for trouble in (self._trouble, self._run.service.trouble):
+            if trouble is not None:
+                raise trouble
 
     def may_ask(self) -> bool:
         """Whether it is time to ask missing neighbours again: often at first, then every two seconds."""
@@ -104,6 +106,8 @@ class Reporter:
 
     def _why(self, q: int) -> str:
         name = self._folder.description.common_name(self._names[q])
+        if q in self._run.service.others():
+            return "it has another description: compare federation.toml and amended.json"
         if name not in self.linked:
             return "no link: it is down, cannot be reached, or one of us has a certificate the other refuses"
         if q in self._run.service.at:
@@ -135,6 +139,9 @@ class Reporter:
                 self._run.records.event("linked", site=known, certificate=name)
         for name in sorted(set(before) - set(now)):
             self._run.records.event("unlinked", site=self._expected.get(name), certificate=name)
+        for q in self._run.service.others() - self._others:
+            self._others.add(q)
+            self._run.records.event("another description", site=self._names[q], why="it and this site cannot go on")
         stamp = self._stamp()
         if stamp != self._seen:
             try:

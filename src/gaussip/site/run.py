@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import gc
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from gaussip import __version__
-from gaussip.errors import CollapseError, DisagreementError, FederationError, FileError, PausedError
+from gaussip.errors import CollapseError, DisagreementError, FileError, PausedError
 from gaussip.exchange import wire
 from gaussip.exchange.neighbours import Neighbours
 from gaussip.federation import certificates
@@ -23,7 +21,7 @@ from gaussip.site.links import Links
 from gaussip.site.mailbox import Mailbox
 from gaussip.site.program import FIT, Program
 from gaussip.site.records import Records
-from gaussip.site.reporter import Reporter
+from gaussip.site.reporter import SOON, Reporter
 from gaussip.site.service import Service
 from gaussip.site.task import Own, refuse_few
 
@@ -44,12 +42,13 @@ class End(NamedTuple):
 
 
 class SiteRun:
-    """One site's run.
+    """One site's run; the caller holds the site's folder (`gaussip.site.lock`).
 
     Parameters
     ----------
-    watch : called after each round with the program
     tell : called with each event
+    keep : called with what the run ended with, before the site stays for others
+    watch : called after each round with the program
     """
 
     def __init__(
@@ -58,10 +57,11 @@ class SiteRun:
         own: Own,
         *,
         tell: Callable[[dict[str, Any]], None],
+        keep: Callable[[End], None],
         watch: Callable[[Program], None] = lambda _: None,
         patience: float | None = None,
     ) -> None:
-        self._folder, self._watch, self._patience = folder, watch, patience
+        self._folder, self._keep, self._watch, self._patience = folder, keep, watch, patience
         d = folder.description
         self.task = d.task()
         self._names = self.task.sites
@@ -118,44 +118,35 @@ class SiteRun:
 
     def __call__(self) -> End:
         """Run to the end, from wherever the last run of this site stopped."""
-        with self._alone():
-            ended = self.keeping.end()
-            try:
-                self.records.event(
-                    "started", site=self._folder.site, run=self._run, version=__version__,
-                    exchange=self._resume() if ended is None else ended["exchanges"],
-                )  # fmt: skip
-                if ended is not None and ended["acknowledged"]:
-                    return self._end(ended)
-                with ExitStack() as stack:
-                    stack.callback(self.links.close)
-                    self.links.open()
-                    for thread in (self.service, self.reporter):
-                        thread.start()
-                        stack.callback(thread.stop)
-                    if ended is None:
-                        self._meet()
-                        self._rounds()
-                        ended = self._finish()
-                    self._linger(ended)
-                    return self._end(ended)
-            except FileError as error:
-                raise PausedError(f"{error} (nothing is lost: the same command goes on)") from error
-            finally:
-                self._journal.close()
-                self.records.close()
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """No two processes run the same site."""
-        with open(self._folder.path / "lock", "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise FederationError(
-                    f"site {self._folder.site} is already running from {self._folder.path}; see gaussip site status"
-                ) from None
-            yield
+        ended = self.keeping.end()
+        try:
+            self.records.event(
+                "started", site=self._folder.site, run=self._run, version=__version__,
+                exchange=self._resume() if ended is None else ended["exchanges"],
+            )  # fmt: skip
+            if ended is not None and ended["acknowledged"]:
+                end = self._end(ended)
+                self._keep(end)
+                return end
+            with ExitStack() as stack:
+                stack.callback(self.links.close)
+                self.links.open()
+                for thread in (self.service, self.reporter):
+                    thread.start()
+                    stack.callback(thread.stop)
+                if ended is None:
+                    self._meet()
+                    self._rounds()
+                    ended = self._finish()
+                if ended["failure"] is None:
+                    self._keep(self._end(ended))
+                self._linger(ended)
+                return self._end(ended)
+        except FileError as error:
+            raise PausedError(f"{error} (nothing is lost: the same command goes on)") from error
+        finally:
+            self._journal.close()
+            self.records.close()
 
     def _resume(self) -> int:
         """Put back what the journal kept; the exchange that is to come."""
@@ -205,6 +196,7 @@ class SiteRun:
                     )
             if not absent:
                 break
+            self.reporter.raise_trouble()
             for q in absent:
                 self.service.say_hello(q)
             self.service.news.wait(0.5)
@@ -286,8 +278,13 @@ class SiteRun:
         service = self.service
         service.finished, service.newest = True, end["exchanges"]
         self.reporter.finished = True
-        began = time.monotonic()
+        began, told = time.monotonic(), False
         while not set(self._near.hearers) <= service.done:
+            self.reporter.raise_trouble()
+            if not told and time.monotonic() - began > SOON:
+                told = True
+                late = sorted(self._names[q] for q in set(self._near.hearers) - service.done)
+                self.records.event("done, but stays", until_these_are_done=late)
             for q in self._near.all:
                 service.say_done(q)
             service.news.wait(1.0)
@@ -310,16 +307,3 @@ class SiteRun:
                 "All sites stopped; try fewer components, another start or a larger reg_covar",
             )  # fmt: skip
         return End(self.keeping.checkpoint(end["rounds"]), *(end[name] for name in End._fields[1:]))
-
-
-def is_running(folder: os.PathLike[str] | str) -> bool:
-    """Whether a process runs the site of a folder."""
-    path = os.path.join(folder, "lock")
-    if not os.path.exists(path):
-        return False
-    with open(path) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False

@@ -45,6 +45,7 @@ class Service:
         self.gone: dict[int, int] = {}  #: the oldest message of neighbours who no longer had what was asked for
         self.done: set[int] = set()  #: those who need nothing more
         self.news = threading.Event()  #: set when one of these changes
+        self.trouble: Exception | None = None  #: what ended the thread, if it ended
 
     def start(self) -> None:
         """Begin to answer."""
@@ -58,6 +59,10 @@ class Service:
     def receive(self, sender: int, data: bytes) -> None:
         """Called by the engine's threads."""
         self._queue.put((sender, data))
+
+    def others(self) -> set[int]:
+        """Neighbours who last said that they run another description."""
+        return {q for q, hello in dict(self.hellos).items() if hello.description != self._digest}
 
     def say_hello(self, other: int, answer: bool = True) -> None:
         """Tell a neighbour what this site runs."""
@@ -84,7 +89,12 @@ class Service:
             except GaussipError as error:
                 self._refused(sender, str(error), None)
                 continue
-            self._answer(sender, frame, data)
+            try:
+                self._answer(sender, frame, data)
+            except Exception as error:  # whatever it is, the main thread must end with it
+                self.trouble = error
+                self.news.set()
+                return
 
     def _answer(self, sender: int, frame: Any, data: bytes) -> None:
         if isinstance(frame, wire.Round):
