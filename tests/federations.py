@@ -41,11 +41,12 @@ class Federation:
     """Sites with their tables and folders; all processes end with the block."""
 
     def __init__(
-        self, path: Path, n_sites=4, *, addresses=None, seed=1, n_rows=60, spread="heterogeneous", **settings
-    ):
+        self, path: Path, n_sites=4, *, addresses=None, seed=1, n_rows=60, n_features=3,
+        spread="heterogeneous", **settings
+    ):  # fmt: skip
         self.path = path
         rows = n_rows * n_sites
-        given = Setting(n_rows=rows, n_sites=n_sites, n_features=3, delta=3, labelled=0.4, spread=spread)
+        given = Setting(n_rows=rows, n_sites=n_sites, n_features=n_features, delta=3, labelled=0.4, spread=spread)
         self.data = draw(given, seed)
         for m in range(n_sites):  # labels of a class with fewer than min_count at a site are refused there
             for k in range(3):
@@ -55,7 +56,7 @@ class Federation:
         self.names = [f"s{m}" for m in range(n_sites)]
         self.ports = dict(zip(self.names, free_ports(n_sites), strict=True))
         found = {
-            "name": "trial", "components": 3, "features": ["x0", "x1", "x2"], "labels": "y",
+            "name": "trial", "components": 3, "features": [f"x{j}" for j in range(n_features)], "labels": "y",
             "classes": ["c0", "c1", "c2"], "network": "ring", "eta": 0.05, "tol": 0.0,
             "max_rounds": 60, "reg_covar": 1e-3,
         }  # fmt: skip

@@ -46,8 +46,8 @@ def test_a_description_and_its_defaults():
     assert found.names == ("basel", "bern", "chur")
     assert (found.algorithm, found.network, found.start, found.max_rounds) == ("exact", "ring", "kmeans", 1000)
     assert found.common_name("bern") == "bern.trial"
-    assert found.host_and_port("basel") == ("basel.example.org", 7447)
-    assert found.host_and_port("chur") is None
+    assert found.host("basel") == "basel.example.org"
+    assert found.host("chur") is None
     task = found.task()
     assert (task.sites, task.diameter, task.labelled) == (("basel", "bern", "chur"), 1, True)
 
@@ -78,7 +78,7 @@ def test_pairs_given_starts_and_scaling():
         ([("components = 2", "components = 0")], 2, "components must be at least 1, not 0"),
         ([("components = 2", 'components = "two"')], 2, "expected `int`, got `str`"),
         ([("components = 2", "component = 2")], 2, "unknown key 'component'; there are: name, sites, components"),
-        ([('name = "trial"', 'name = "a trial"')], 1, "must be letters, digits and hyphens"),
+        ([('name = "trial"', 'name = "a trial"')], 1, "must be letters, digits, - and _"),
         ([('address = "127.0.0.1:7001"', 'address = "127.0.0.1"')], 8, "is not host:port"),
         ([('address = "127.0.0.1:7001"', "port = 7001")], 8, "unknown key 'port'; there are: address"),
         ([('"age", "height"', '"age", "age"')], 3, "each named once"),
@@ -97,6 +97,12 @@ def test_pairs_given_starts_and_scaling():
         ([("components = 2", 'components = 2\nnetwork = "circle"')], None, "exact needs a two-way network"),
         ([("components = 2", 'components = 2\nalgorithm = "em"')], None, "does not run between sites"),
         ([("components = 2", "components = ")], None, "is not TOML"),
+        ([("components = 2", "components = 2\nseed = 99999999999")], 3, "seed must be at most 4294967295"),
+        ([("components = 2", "components = 2\nwithout = []")], 3, "without is not for a description"),
+        ([('"age", "height"', '"age", "diagnosis"')], 4, "column 'diagnosis' cannot be a feature too"),
+        ([("basel.example.org:7447", "127.0.0.1:7001")], 8, "two sites have the address 127.0.0.1:7001"),
+        ([("basel.example.org:7447", "bas..el:7447")], 11, "is not host:port"),
+        ([("basel.example.org:7447", "[::::]:7447")], 11, "is not host:port"),
         ([("components = 2", "components = 2\ntol = -1.0")], 3, "tol must be a number of at least 0"),
         ([("components = 2", 'components = 2\nweighting = "x"')], 3, "weighting must be one of rows, equal"),
     ],
@@ -121,7 +127,9 @@ def test_folders_hold_their_own_secrets_only(tmp_path):
         content = b"".join(file.read_bytes() for file in path.iterdir())
         assert [name for name, key in keys.items() if key in content] == [path.name]
         found = folders.read(path)
-        ends = certificates.check(found.key, found.certificate, found.authorities, f"{path.name}.trial")
+        ends = certificates.check(
+            found.key, found.certificate, found.authorities, f"{path.name}.trial", found.description.host(path.name)
+        )
         assert dt.timedelta(days=29) < ends - dt.datetime.now(dt.UTC) < dt.timedelta(days=31)
         certificate = x509.load_pem_x509_certificate(found.certificate.read_bytes())
         assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
@@ -138,19 +146,19 @@ def test_requests_for_another_authority(tmp_path):
     assert request.subject.rfc4514_string() == "CN=bern.trial"
     found = folders.read(home)
     with pytest.raises(CertificateError, match=r"there is no certificate .*have the site's request signed"):
-        certificates.check(found.key, found.certificate, found.authorities, "bern.trial")
+        certificates.check(found.key, found.certificate, found.authorities, "bern.trial", "127.0.0.1")
     assert not (tmp_path / "out" / "authority").exists()
 
 
 def test_certificates_that_others_would_refuse(tmp_path):
     authority, another = certificates.new_authority("trial"), certificates.new_authority("another")
 
-    def checked(identity, trusted=authority, key=None):
+    def checked(identity, trusted=authority, key=None, host=None):
         for name, data in (
             ("key", key or identity.key), ("certificate", identity.certificate), ("authorities", trusted.certificate)
         ):  # fmt: skip
             (tmp_path / name).write_bytes(data)
-        return certificates.check(*(tmp_path / n for n in ("key", "certificate", "authorities")), "bern.trial")
+        return certificates.check(*(tmp_path / n for n in ("key", "certificate", "authorities")), "bern.trial", host)
 
     good = certificates.new_certificate(authority, "bern.trial", "bern.example.org", 1)
     assert checked(good)
@@ -163,6 +171,9 @@ def test_certificates_that_others_would_refuse(tmp_path):
         checked(certificates.new_certificate(authority, "chur.trial", None, 1))
     with pytest.raises(CertificateError, match="was not signed by an authority in"):
         checked(good, trusted=another)
+    with pytest.raises(CertificateError, match=r"is for bern\.example\.org, but the site is reached at 10\.0\.0\.1"):
+        checked(good, host="10.0.0.1")
+    assert checked(good, host="bern.example.org")
     with pytest.raises(CertificateError, match="is not the key of"):
         checked(good, key=certificates.new_certificate(authority, "bern.trial", None, 1).key)
     with pytest.raises(CertificateError, match="cannot be read as PEM"):

@@ -36,11 +36,11 @@ def entry(n, phase=2):
 
 
 def test_what_is_written_comes_back_bit_for_bit(tmp_path):
-    journal = Journal(tmp_path, every=4, ahead=1)
+    journal = Journal(tmp_path, every=4, ahead=1, longest=100)
     for n in range(1, 11):
         journal.write(entry(n, phase=0 if n < 4 else 2))
     journal.close()
-    again = Journal(tmp_path, every=4, ahead=1)
+    again = Journal(tmp_path, every=4, ahead=1, longest=100)
     last = again.last()
     assert (last.exchange, last.phase, last.message) == (10, 2, b"message 10")
     found, wanted = tree_of(last.leaves, tree(0)), tree(10)
@@ -53,7 +53,7 @@ def test_what_is_written_comes_back_bit_for_bit(tmp_path):
 
 
 def test_old_messages_make_room_and_two_more_than_forced_are_kept(tmp_path):
-    journal = Journal(tmp_path, every=8, ahead=3)
+    journal = Journal(tmp_path, every=8, ahead=3, longest=100)
     for n in range(1, 101):
         journal.write(entry(n))
     kept = [n for n in range(1, 101) if journal.message(n) is not None]
@@ -66,7 +66,7 @@ def test_old_messages_make_room_and_two_more_than_forced_are_kept(tmp_path):
 def test_a_process_killed_in_the_midst_of_a_write(cut, n, tmp_path_factory):
     """Whatever part of a record was copied when it died, the one before is there, or the new one is whole."""
     folder = tmp_path_factory.mktemp("journal")
-    journal = Journal(folder, every=4, ahead=1)
+    journal = Journal(folder, every=4, ahead=1, longest=100)
     for one in range(1, n):
         journal.write(entry(one))
 
@@ -104,7 +104,7 @@ def test_a_process_killed_in_the_midst_of_a_write(cut, n, tmp_path_factory):
         died = True
     for ring in journal._rings[2]:
         ring._map = ring._map.inner
-    again = Journal(folder, every=4, ahead=1)
+    again = Journal(folder, every=4, ahead=1, longest=100)
     last = again.last()
     assert last.exchange in ((n - 1, n) if died else (n,))
     np.testing.assert_array_equal(tree_of(last.leaves, tree(0)).inner.values, tree(last.exchange).inner.values)
@@ -117,7 +117,7 @@ def test_a_power_failure(seed, n, tmp_path_factory):
     """Any part of what was not forced to disk may be there or not: the last that was is there, with its messages."""
     rng = np.random.default_rng(seed)
     folder = tmp_path_factory.mktemp("journal")
-    journal = Journal(folder, every=4, ahead=1)
+    journal = Journal(folder, every=4, ahead=1, longest=100)
     on_disk = {}
     for one in range(1, n + 1):
         forced = journal.write(entry(one))
@@ -128,7 +128,7 @@ def test_a_power_failure(seed, n, tmp_path_factory):
         now = path.read_bytes()
         pieces = [(before if rng.random() < 0.5 else now)[place : place + 64] for place in range(0, len(now), 64)]
         path.write_bytes(b"".join(pieces))
-    again = Journal(folder, every=4, ahead=1)
+    again = Journal(folder, every=4, ahead=1, longest=100)
     last = again.last()
     assert safe <= last.exchange <= n
     for one in range(safe, last.exchange + 1):

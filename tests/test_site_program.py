@@ -150,3 +150,38 @@ def test_refusals(dataset):
             make_task(NAMES, **settings(name))
     with pytest.raises(SettingError, match="at least two"):
         make_task(("Bern",), **settings())
+
+
+def test_what_a_neighbour_cannot_have_told(dataset):
+    """Faults that are no site's, rows of the survey that are not whole, or other than what is known: all refused."""
+    for name in ("mnem", "exact"):
+        task = make_task(NAMES, **settings(name, max_rounds=30))
+        one = Program(task, 0, owns(dataset)[0])
+        told = one.message()["max"].copy()
+        assert one.check({"max": told})
+        for place, value in (((0, 2), 1e6), ((0, 0), np.inf), ((1, 2), 3.0), ((0, 1), -np.inf)):
+            wrong = told.copy()
+            wrong[place] = value
+            assert not one.check({"max": wrong})
+        program = run_all(task, owns(dataset))[0]
+        message = program.message()
+        assert program.check(message)
+        for fault in (99.0, np.inf, 2.5, -1.0):
+            assert not program.check({**message, "max": np.array([fault, 0.0])})
+        assert program.check({**message, "max": np.array([5.0, np.inf])})
+    program = Program(make_task(NAMES, **settings("exact", start="labels")), 0, owns(dataset)[0])
+    program.begin_fit(run_all(make_task(NAMES, **settings("exact", start="labels")), owns(dataset))[0].agreed)
+    table = program.message()["max"].copy()
+    assert program.check({"max": table})
+    table[0] += 1
+    assert not program.check({"max": table})
+
+
+def test_a_collapse_in_the_last_round_is_no_success():
+    data = draw(Setting(n_rows=300, n_sites=5, n_features=3, labelled=0.0), 1)
+    far = Theta(np.full(3, 1 / 3), np.array([[0.0, 0, 0], [1, 1, 1], [1e3, 1e3, 1e3]]), np.stack([np.eye(3)] * 3))
+    rows, change = owns(data, labelled=False), {"labelled": False, "start": far, "eta": 0.5, "tol": 0.0}
+    whole = run_all(make_task(NAMES, **settings("mnem", max_rounds=6000, **change)), rows)
+    first = min(program._fault.round for program in whole if program._fault is not None)
+    ended = run_all(make_task(NAMES, **settings("mnem", max_rounds=first, **change)), rows)
+    assert any(isinstance(program.failure, CollapseError) for program in ended)

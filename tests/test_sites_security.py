@@ -11,7 +11,7 @@ import pytest
 import zenoh
 
 from federations import Federation
-from gaussip.errors import FederationError
+from gaussip.errors import FederationError, PausedError
 from gaussip.exchange import wire
 from gaussip.federation import certificates, folders
 from gaussip.site.links import Links, configuration, refuse_open, to_all, to_one
@@ -209,7 +209,7 @@ def test_a_site_does_not_start_unless_its_engine_is_closed(tmp_path):
     first, second = (Links(folder, {"s1", "s2"}, {"s1", "s2"}, 1000, print) for _ in range(2))
     first.open()
     try:
-        with pytest.raises(FederationError, match=r"cannot listen at 127\.0\.0\.1"):
+        with pytest.raises(PausedError, match=r"cannot listen at 127\.0\.0\.1"):
             second.open()
     finally:
         first.close()

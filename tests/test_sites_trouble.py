@@ -54,7 +54,7 @@ def test_patience_ends_a_wait_and_nothing_is_lost(tmp_path):
     with Federation(tmp_path, 3, **SLOWLY) as sites:
         sites.start("s0", "s1", options=["--patience", "0.1"])
         sites.finish("s0", "s1", code=3)
-        assert "minutes for s2 (no link: it is down, cannot be reached" in sites.told("s0").replace("\n", " ")
+        assert "s for s2 (no link: it is down, cannot be reached" in sites.told("s0").replace("\n", " ")
         sites.start()
         sites.finish()
         sites.assert_equal_to(sites.simulated())
@@ -68,17 +68,17 @@ def test_after_a_power_failure_at_two_neighbours(tmp_path):
         time.sleep(0.7)
         for name in ("s1", "s2"):
             sites.signal(name, signal.SIGKILL)
-        lost = [lose_what_was_not_forced(sites.folders / name / "runs" / sites.status("s0")["run"], 16)
-                for name in ("s1", "s2")]  # fmt: skip
+        run, longest = sites.status("s0")["run"], sites.description.task().longest_message
+        lost = [lose_what_was_not_forced(sites.folders / s / "runs" / run, 16, longest) for s in ("s1", "s2")]
         assert max(lost) > 0
         sites.start("s1", "s2")
         sites.finish()
         sites.assert_equal_to(sites.simulated())
 
 
-def lose_what_was_not_forced(folder, every):
+def lose_what_was_not_forced(folder, every, longest):
     """Destroy the newest records and messages of a journal, as a power failure may; how many exchanges are lost."""
-    journal = Journal(folder, every, 2)
+    journal = Journal(folder, every, 2, longest)
     newest = journal.last().exchange
     state, messages = journal._rings[2]
     forced = newest - newest % every
@@ -90,6 +90,24 @@ def lose_what_was_not_forced(folder, every):
     assert journal.last().exchange == forced
     journal.close()
     return newest - forced
+
+
+def test_a_site_that_lost_more_than_can_be_told_again(tmp_path):
+    """A folder restored from an old copy: the neighbours no longer have what it needs, and it says so."""
+    with Federation(tmp_path, 3, fsync_every=4, **{**SLOWLY, "max_rounds": 100_000}) as sites:
+        sites.start()
+        ready(sites)
+        runs = sites.folders / "s0" / "runs"
+        shutil.copytree(runs, tmp_path / "copy")
+        before = sites.status("s0")["round"]
+        sites.until_round("s0", before + 200)
+        sites.signal("s0", signal.SIGKILL)
+        shutil.rmtree(runs)
+        shutil.copytree(tmp_path / "copy", runs)
+        sites.start("s0")
+        sites.finish("s0", code=3, within=60)
+        assert "this site lost more than can be told again" in sites.told("s0")
+        assert "gaussip site go-on" in sites.told("s0")
 
 
 def test_a_site_gone_for_good(tmp_path):
@@ -104,10 +122,14 @@ def test_a_site_gone_for_good(tmp_path):
         left = ["s0", "s1", "s2"]
         running = gaussip("site", "go-on", sites.folders / "s0", "--without", "s3", "--from", "100")
         assert running.returncode == 2
-        assert "is running; stop it first" in running.stderr
+        assert "is already running" in running.stderr
         for name in left:
             sites.signal(name, signal.SIGTERM)
         sites.wait_for_end(*left)
+        for name in left:  # a wrong one can be taken back
+            assert gaussip("site", "go-on", sites.folders / name, "--from", "0").returncode == 0
+            taken_back = gaussip("site", "go-on", sites.folders / name, "--undo", "--json")
+            assert json.loads(taken_back.stdout)["digest"] == sites.description.digest()
         refusals = {
             "no checkpoint of round 150": ("--from", "150"),
             "there is no site 's9'": ("--without", "s9", "--from", "0"),
@@ -121,7 +143,7 @@ def test_a_site_gone_for_good(tmp_path):
             digests.add(json.loads(agreed.stdout)["digest"])
         assert len(digests) == 1
         sites.start(*left)
-        sites.finish("s2", code=2)
+        sites.finish("s2", code=3)
         assert "has another description" in sites.told("s2")
         for name in left[:2]:  # they wait for s2
             sites.signal(name, signal.SIGTERM)
@@ -203,13 +225,17 @@ def test_refusals_that_name_the_cause(tmp_path):
         assert (code, "waited" in why) == (3, True)
         here = sites.data.sites == 0
         sites.write_table("s0", sites.data.X[here] + 1, sites.data.labels[here])
-        code, why = told()
-        assert (code, "not those this run began with" in why) == (2, True)
+        code, why = told()  # nothing was sent yet: another table is no other run
+        assert (code, "waited" in why) == (3, True)
         table.write_text(text)
         sites.start("s1", "s2")
         sites.start("s0", file_limit=20_000)
         sites.finish("s0", code=3)
         assert "cannot keep the journal" in sites.told("s0") or "cannot write" in sites.told("s0")
+        sites.write_table("s0", sites.data.X[here] + 1, sites.data.labels[here])
+        code, why = told()
+        assert (code, "not those this run began with" in why) == (2, True)
+        table.write_text(text)
         shutil.copy(sites.folders / "s1" / "certificate.pem", folder / "certificate.pem")
         assert "is for s1.trial, not for s0.trial" in told()[1]
         assert gaussip("federation", "renew", sites.folders, "s0", "--days", "0.01").returncode == 0
@@ -228,4 +254,4 @@ def test_two_processes_of_one_site_and_a_port_in_use(tmp_path):
         settings = sites.folders / "s1" / "site.toml"
         settings.write_text(settings.read_text() + f'listen = "127.0.0.1:{sites.ports["s0"]}"\n')
         taken = gaussip("site", "run", sites.folders / "s1", "--data", tmp_path / "s1.csv")
-        assert (taken.returncode, "cannot listen at" in taken.stderr) == (2, True)
+        assert (taken.returncode, "cannot listen at" in taken.stderr) == (3, True)

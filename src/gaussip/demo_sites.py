@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gaussip.data.tables import write_table
 from gaussip.demo import N_SITES, REG_COVAR, patients
-from gaussip.errors import PausedError
+from gaussip.errors import FileError, PausedError
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.federation import description, folders
 from gaussip.parameters import Theta
@@ -28,6 +28,7 @@ from gaussip.site.records import read_status
 ETA = 0.01
 VICTIM = 3  # the site that is killed
 LONGEST = 300.0  # seconds
+MARK = ".made-by-the-demonstration"
 
 TOML = """\
 name = "breast-cancer"
@@ -67,8 +68,11 @@ def run_sites(
     ``watch`` is called now and then with every site's status and what happens.
     """
     folder = out / "sites"
+    if folder.exists() and not (folder / MARK).exists():
+        raise FileError(f"{folder} exists, and the demonstration did not make it; choose another --out")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    (folder / MARK).touch()
     names = [f"site-{m + 1}" for m in range(N_SITES)]
     train, _, sites, labels, _ = patients()
     features = [f"x{j}" for j in range(train.X.shape[1])]

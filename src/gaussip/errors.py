@@ -53,7 +53,9 @@ class CertificateError(GaussipError, ValueError):
 
 
 class DisagreementError(GaussipError, RuntimeError):
-    """Sites that do not run the same thing: another description, version or data."""
+    """Neighbours that do not run the same thing: another description or version; nobody knows whose is right."""
+
+    exit_code = 3
 
 
 class PausedError(GaussipError, RuntimeError):

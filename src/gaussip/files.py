@@ -25,10 +25,20 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         with open(partial, "rb") as file:
             os.fsync(file.fileno())  # or a power cut could leave an empty file under the target's name
         os.replace(partial, target)
+        sync_folder(target.parent)
     except OSError as error:
         raise FileError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Force a folder's list of names to disk: without it a power cut could undo a renaming."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def refuse_overwriting(*paths: str | os.PathLike[str], force: bool) -> None:

@@ -35,7 +35,7 @@ class Algorithm(Protocol):
     ``known_move(state)``, the largest move, (...), that all know of, and ``known_fault(state)``, one plus the index
     of a site where a component collapsed, or zero. A simulation then stops by the former, else by the moves that it
     sees itself; sites stop by both, and `gaussip.algorithms.together` gives both to the others. Sites also refuse a
-    neighbour's message of which ``check(message)``, where there is one, says False.
+    neighbour's message of which ``check(message, state)``, where there is one, says False.
     """
 
     name: str

@@ -48,7 +48,7 @@ class DEM:
         """The filter's state."""
         return {"mean": state.x}
 
-    def check(self, message: Message) -> bool:
+    def check(self, message: Message, state: State) -> bool:
         """A neighbour's message is a mixture."""
         return are_mixtures(message["mean"])
 

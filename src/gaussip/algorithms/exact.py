@@ -236,9 +236,16 @@ class Exact:
         """The number of a site whose x was no mixture after all restarts."""
         return state.fault
 
-    def check(self, message: Message) -> bool:
-        """Faults and moves are not negative; what is mixed need be no mixture."""
-        return "mean" not in message or bool(namespace(message["max"]).all(message["max"] >= 0))
+    def check(self, message: Message, state: State) -> bool:
+        """What is told of sites is whole, and no other than what is known; what is mixed need be no mixture."""
+        xp = namespace(state.x)
+        if "mean" in message:
+            fault, move = message["max"]
+            return float(fault) in range(state.table.shape[-2] + 1) and bool(move >= 0)
+        told = xp.reshape(message["max"][..., : math.prod(state.table.shape)], state.table.shape)
+        known = xp.any(state.table > 0, axis=-1, keepdims=True) & xp.any(told > 0, axis=-1, keepdims=True)
+        sound = (told >= 0) & (~known | (told == state.table))
+        return bool(xp.all(sound)) and bool(xp.all(xp.isfinite(message["max"])))
 
     def estimate(self, state: State) -> Theta:
         """Theta of the last x that was a mixture; of x itself where going back did not help."""

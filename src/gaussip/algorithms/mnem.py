@@ -43,7 +43,7 @@ class MNEM:
         """psi."""
         return {"mean": state.psi}
 
-    def check(self, message: Message) -> bool:
+    def check(self, message: Message, state: State) -> bool:
         """A neighbour's message is a mixture."""
         return are_mixtures(message["mean"])
 

@@ -39,7 +39,7 @@ class NGD:
         """Theta."""
         return {"mean": state.theta}
 
-    def check(self, message: Message) -> bool:
+    def check(self, message: Message, state: State) -> bool:
         """A neighbour's message is a mixture."""
         return bool(namespace(message["mean"]).all(healthy(unpack(message["mean"]))))
 

@@ -43,7 +43,7 @@ class NNEM:
         """Theta."""
         return {"mean": state.theta}
 
-    def check(self, message: Message) -> bool:
+    def check(self, message: Message, state: State) -> bool:
         """A neighbour's message is a mixture."""
         return bool(namespace(message["mean"]).all(healthy(normalised(unpack(message["mean"])))))
 

@@ -29,6 +29,7 @@ class State(NamedTuple):
     told: Array  #: (..., 2), the largest of both anywhere in the block before, as far as heard
     known: Array  #: (..., 2), the same of the last block that all know of
     spent: int  #: rounds of this block so far
+    n_sites: int
 
 
 class Together:
@@ -52,17 +53,18 @@ class Together:
         nothing = _pair(0 * number, 0 * number)
         unknown = _pair(0 * number, 0 * number + math.inf)
         psi = unit.standard(to_psi(_alone(start)))
-        return State(inner, unit, psi, number, nothing, unknown, unknown, 0)
+        return State(inner, unit, psi, number, nothing, unknown, unknown, 0, site.links.shape[-1])
 
     def message(self, state: State) -> Message:
         """The algorithm's, and what is known."""
         return {**self.algorithm.message(state.inner), "max": state.told}
 
-    def check(self, message: Message) -> bool:
-        """The algorithm's check; faults and moves are not negative."""
-        known = message["max"]
+    def check(self, message: Message, state: State) -> bool:
+        """The algorithm's check; a fault is a site's number, and moves are not negative."""
+        fault, move = message["max"]
         own = getattr(self.algorithm, "check", None)
-        return bool(namespace(known).all(known >= 0)) and (own is None or own(message))
+        sound = float(fault) in range(state.n_sites + 1) and bool(move >= 0)
+        return sound and (own is None or own(message, state.inner))
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta | None]:
         """The algorithm takes in its part."""

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 from rich.table import Table
 from rich.text import Text
 
-from gaussip.errors import GaussipError
+from gaussip.errors import FederationError, GaussipError
 from gaussip.files import json_ready
 
 out = Console(highlight=False, soft_wrap=True)
@@ -48,7 +48,7 @@ def command(function: Callable[P, Answer]) -> Callable[P, None]:
             try:
                 answer = function(*args, **kwargs)
             except GaussipError as error:
-                message = _with_options(str(error))
+                message = str(error) if isinstance(error, FederationError) else _with_options(str(error))
                 if as_json:
                     _print_json({"error": {"type": type(error).__name__, "message": message}})
                 else:

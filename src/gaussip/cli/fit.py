@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from gaussip.cli.console import Answer, Json, component_names, progress, table
-from gaussip.errors import GaussipError, LabelError, SettingError, StartError
+from gaussip.errors import CollapseError, GaussipError, LabelError, SettingError, StartError
 from gaussip.files import refuse_overwriting
 
 
@@ -123,7 +123,8 @@ def _fit_by_ranks(mixture: Any, columns: Any, of_row: Any, watch: Callable[[int]
     try:
         fit(mixture, X, columns.labels, of_row, columns.weights, communicator, watch if first else lambda _: None)
     except GaussipError as error:  # the same at all ranks
-        if not first:
+        knows_more = isinstance(error, CollapseError) and error.component is not None
+        if not first and not knows_more:
             raise typer.Exit(error.exit_code) from None
         raise
     except Exception:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import signal
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +17,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
+SILENT = 5.0  # seconds: a site tells how it stands every second
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder, made by gaussip federation init.")]
 
 
@@ -75,9 +78,11 @@ def _stop(number: int, frame: Any) -> None:
 
 def _tell(record: dict[str, Any]) -> None:
     """An event as a line for people."""
-    rest = {key: value for key, value in record.items() if key not in ("time", "event") and value not in (None, "")}
+    hidden = ("time", "event", *(["sites"] if "why" in record else []))
+    rest = {key: value for key, value in record.items() if key not in hidden and value not in (None, "")}
     details = ", ".join(f"{key} {', '.join(v) if isinstance(v, list) else v}" for key, v in rest.items())
-    err.print(f"{record['time'][11:19]} {record['event']}{': ' + details if details else ''}", markup=False)
+    with contextlib.suppress(OSError, ValueError, SystemExit):  # nobody looks on any more: the run goes on
+        err.print(f"{record['time'][:19]} {record['event']}{': ' + details if details else ''}", markup=False)
 
 
 @app.command()
@@ -91,6 +96,7 @@ def status(folder: Folder, json: Json = False) -> Answer:
     """
     from gaussip.errors import PausedError
     from gaussip.federation.folders import read
+    from gaussip.site.keeping import Keeping
     from gaussip.site.lock import is_running
     from gaussip.site.records import read_status
 
@@ -102,6 +108,10 @@ def status(folder: Folder, json: Json = False) -> Answer:
     told["running"] = running
     if not running and told["state"] != "finished":
         told["state"] = "stopped"
+    silent = (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(told["updated"])).total_seconds()
+    if running and silent > SILENT:
+        told["state"] = f"{told['state']}, but silent for {silent:.0f} s"
+    told["run"], told["checkpoints"] = found.run.name, Keeping(found.run).checkpoints()
     rows = [
         ["state", told["state"] + (f": {told['paused']}" if told["paused"] else "")],
         ["round", f"{told['round']} of at most {told['max_rounds']}"],
@@ -125,8 +135,11 @@ def _number(value: float | None) -> str:
 @command
 def go_on(
     folder: Folder,
-    from_round: Annotated[int, typer.Option("--from", min=0, help="Checkpoint to go on from; 0: the beginning.")],
+    from_round: Annotated[
+        int | None, typer.Option("--from", min=0, help="Checkpoint to go on from; 0: the beginning.")
+    ] = None,
     without: Annotated[list[str] | None, typer.Option(help="A site that is gone for good; may be repeated.")] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Take back the last such command instead.")] = False,
     json: Json = False,
 ) -> Answer:
     """Go on from a common checkpoint, with or without a site: give the same command at every site that stays.
@@ -135,10 +148,14 @@ def go_on(
 
     Example: `gaussip site go-on folders/bern --without chur --from 1500`
     """
+    from gaussip.errors import SettingError
     from gaussip.federation.folders import read
     from gaussip.site.going_on import go_on as agree
+    from gaussip.site.going_on import undo as take_back
 
-    agreed = agree(read(folder), without or [], from_round)
+    if undo == (from_round is not None) or (undo and without):
+        raise SettingError("give --from ROUND, and --without SITE if one is gone; or --undo alone")
+    agreed = take_back(read(folder)) if from_round is None else agree(read(folder), without or [], from_round)
     shown = [
         f"goes on from {'round ' + str(agreed.from_round) if agreed.from_round else 'the beginning'} with "
         f"{len(agreed.sites)} sites: {', '.join(agreed.sites)}",

@@ -64,7 +64,7 @@ class NotYet(_Frame, tag="not-yet", array_like=True, frozen=True, forbid_unknown
 
 
 class Gone(_Frame, tag="gone", array_like=True, frozen=True, forbid_unknown_fields=True):
-    """I no longer have it; the oldest that I have is this one."""
+    """I no longer have what I sent in this exchange."""
 
     number: int
 

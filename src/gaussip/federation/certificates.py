@@ -43,9 +43,12 @@ def new_authority(name: str) -> Identity:
 def new_certificate(authority: Identity, common_name: str, host: str | None, days: float) -> Identity:
     """A site's key and a certificate for so many days; ``host`` is where others reach it, if they can."""
     key = ec.generate_private_key(ec.SECP256R1())
-    signer = serialization.load_pem_private_key(authority.key, None)
+    try:
+        signer = serialization.load_pem_private_key(authority.key, None)
+        issuer = x509.load_pem_x509_certificate(authority.certificate)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise CertificateError(f"the authority's key or certificate cannot be read: {error}") from error
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
-    issuer = x509.load_pem_x509_certificate(authority.certificate)
     certificate = (
         _builder(_name(common_name), issuer.subject, key, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -74,8 +77,11 @@ def new_request(common_name: str, host: str | None) -> Identity:
     return Identity(_pem(key), request.public_bytes(serialization.Encoding.PEM))
 
 
-def check(key: Path, certificate: Path, authorities: Path, common_name: str) -> dt.datetime:
-    """Refuse a site's certificate that the others would refuse; returns when it ends."""
+def check(key: Path, certificate: Path, authorities: Path, common_name: str, host: str | None) -> dt.datetime:
+    """Refuse a site's certificate that the others would refuse; returns when it ends.
+
+    ``host`` is where others reach the site, if they can.
+    """
     for path, what in ((key, "private key"), (certificate, "certificate"), (authorities, "authorities' certificate")):
         if not path.is_file():
             raise CertificateError(
@@ -105,7 +111,28 @@ def check(key: Path, certificate: Path, authorities: Path, common_name: str) -> 
         raise CertificateError(f"{key} is not the key of {certificate}; use the two that were made together")
     if not any(_signed_by(found, authority) for authority in trusted):
         raise CertificateError(f"{certificate} was not signed by an authority in {authorities}; add it there")
+    _refuse_unusable(found, certificate, host)
     return found.not_valid_after_utc
+
+
+def _refuse_unusable(found: x509.Certificate, path: Path, host: str | None) -> None:
+    """Refuse a certificate that another authority made without what was in the request."""
+    remedy = "have request.pem signed with all its extensions (openssl x509 -req ... -copy_extensions copyall)"
+    if found.version != x509.Version.v3:
+        raise CertificateError(f"{path} is not an X.509 certificate of version 3; {remedy}")
+    try:
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        raise CertificateError(f"{path} has no subject alternative name; {remedy}") from None
+    hosts = [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
+    if host is not None and host not in hosts:
+        raise CertificateError(f"{path} is for {', '.join(hosts)}, but the site is reached at {host}; {remedy}")
+    try:
+        usage = list(found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+    except x509.ExtensionNotFound:
+        return
+    if not {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH} <= set(usage):
+        raise CertificateError(f"{path} must allow both ends of a call (serverAuth and clientAuth); {remedy}")
 
 
 def _signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
@@ -126,7 +153,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - CLOCKS if days > 0 else now + dt.timedelta(days=days) - CLOCKS)
+        .not_valid_before(min(now, now + dt.timedelta(days=days)) - CLOCKS)
         .not_valid_after(now + dt.timedelta(days=days))
     )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -96,18 +98,25 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         """The name in a site's certificate."""
         return f"{site}.{self.name}"
 
-    def host_and_port(self, site: str) -> tuple[str, int] | None:
+    def host(self, site: str) -> str | None:
         """Where a site is reached; None where it cannot be."""
         address = self.sites[site].address
-        return None if address is None else split_address(address)
+        return None if address is None else split_address(address)[0]
 
 
 def split_address(address: str) -> tuple[str, int]:
     """Host and port of ``host:port``, with an IPv6 address in brackets."""
-    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\s/]+):(\d{1,5})", address)
-    if found is None or not 0 < int(found[2]) < 65536:
-        raise FederationError(f"address {address!r} is not host:port, for instance hospital.example.org:7447")
-    return found[1].strip("[]"), int(found[2])
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]+([.-][A-Za-z0-9-]+)*):(\d{1,5})", address)
+    try:
+        if found is None or not 0 < int(found[3]) < 65536:
+            raise ValueError
+        if found[1].startswith("["):
+            ipaddress.IPv6Address(found[1].strip("[]"))
+    except ValueError:
+        raise FederationError(
+            f"address {address!r} is not host:port, for instance hospital.example.org:7447"
+        ) from None
+    return found[1].strip("[]"), int(found[3])
 
 
 def load(path: Path) -> Description:
@@ -124,18 +133,30 @@ def of_text(text: str, name: str = "federation.toml") -> Description:
     source = Source(text, name, FederationError)
     sites = source.values.get("sites")
     for site, entry in sites.items() if isinstance(sites, dict) else ():
-        _converted(source, entry, SiteEntry, ("sites", site))
-    found: Description = _converted(source, source.values, Description, ())
-    for key, fault in _faults(found):
-        raise source.error(fault, (key,) if isinstance(key, str) else key)
-    try:
-        found.task()
-    except GaussipError as error:
-        raise FederationError(f"{name}: {error}") from error
+        converted(source, entry, SiteEntry, ("sites", site))
+    found: Description = converted(source, source.values, Description, ())
+    for key in ("without", "going_on_from"):
+        if key in source.values:
+            raise source.error(f"{key} is not for a description: gaussip site go-on keeps it", (key,))
+    refuse_faults(found, source.error)
     return found
 
 
-def _converted(source: Source, values: Any, kind: type[Any], at: Where) -> Any:
+def refuse_faults(
+    description: Description, error: Callable[[str, Where], GaussipError] = lambda text, _: FederationError(text)
+) -> None:
+    """Refuse a description with which sites cannot work; ``error`` makes the error for a key."""
+    for key, fault in _faults(description):
+        raise error(fault, (key,) if isinstance(key, str) else key)
+    try:
+        description.task()
+    except GaussipError as problem:
+        text = str(problem)
+        key = next((key for key in ("algorithm", "eta", "network", "mixing") if key in text), "network")
+        raise error(text, (key,)) from problem
+
+
+def converted(source: Source, values: Any, kind: type[Any], at: Where) -> Any:
     """Values as a structure; what does not fit is told with its line."""
     try:
         return msgspec.convert(values, kind)
@@ -152,12 +173,12 @@ def _converted(source: Source, values: Any, kind: type[Any], at: Where) -> Any:
 def _faults(d: Description) -> Any:
     """What is wrong with single values, with the key of each."""
     if not NAME.fullmatch(d.name) or len(d.name) > 40:
-        yield "name", f"name {d.name!r} must be letters, digits and hyphens, at most 40: it is part of certificates"
+        yield "name", f"name {d.name!r} must be letters, digits, - and _, at most 40: it is part of certificates"
     if len(d.sites) < 2:
         yield "sites", f"a federation has at least two sites, not {len(d.sites)}"
     for site, entry in d.sites.items():
         if not NAME.fullmatch(site) or len(site) + len(d.name) > 60:
-            yield ("sites", site), f"site name {site!r} must be letters, digits and hyphens: it names a folder"
+            yield ("sites", site), f"site name {site!r} must be letters, digits, - and _: it names a folder"
         if entry.address is not None:
             try:
                 split_address(entry.address)
@@ -170,10 +191,14 @@ def _faults(d: Description) -> Any:
                     yield "network", f"the network names a site {site!r} that is not among the sites"
     if not d.features or len(set(d.features)) < len(d.features):
         yield "features", "features must be at least one column, each named once"
-    least = {"components": 1, "max_rounds": 1, "min_count": 1, "fsync_every": 1, "checkpoint_every": 1, "seed": 0}
-    for key, smallest in least.items():
-        if getattr(d, key) < smallest:
-            yield key, f"{key} must be at least {smallest}, not {getattr(d, key)}"
+    limits = {
+        "components": (1, 1000), "max_rounds": (1, 10**12), "min_count": (1, 10**9), "fsync_every": (1, 10_000),
+        "checkpoint_every": (1, 10**12), "seed": (0, 2**32 - 1),
+    }  # fmt: skip
+    for key, (least, most) in limits.items():
+        if not least <= getattr(d, key) <= most:
+            which = f"at least {least}" if getattr(d, key) < least else f"at most {most}"
+            yield key, f"{key} must be {which}, not {getattr(d, key)}"
     for key in ("tol", "reg_covar"):
         if not 0 <= getattr(d, key) < float("inf"):
             yield key, f"{key} must be a number of at least 0"
@@ -185,6 +210,13 @@ def _faults(d: Description) -> Any:
             "start",
             f"start must be kmeans, labels, or a table with weights, means and covariances, not {d.start!r}",
         )
+    for key in ("labels", "weights"):
+        if getattr(d, key) in d.features:
+            yield key, f"column {getattr(d, key)!r} cannot be a feature too"
+    addresses = [entry.address for entry in d.sites.values() if entry.address is not None]
+    for site, entry in d.sites.items():
+        if entry.address is not None and addresses.count(entry.address) > 1:
+            yield ("sites", site, "address"), f"two sites have the address {entry.address}"
     if (d.labels is None) != (d.classes is None):
         yield "labels" if d.labels else "classes", "labels (a column) and classes (their names) go together"
     if d.classes is not None and len({type(name) for name in d.classes}) > 1:
@@ -195,7 +227,10 @@ def _faults(d: Description) -> Any:
         yield "start", "a start from labels needs a class for every component"
     for site in d.without:
         if site not in d.sites:
-            yield "without", f"without names a site {site!r} that is not among the sites"
+            yield "without", f"there is no site {site!r} to go on without"
+    for before in d.going_on_from:
+        if not re.fullmatch(r"[0-9a-f]{12}@\d{1,12}", before):
+            yield "going_on_from", f"{before!r} is no run and round to go on from"
     if isinstance(d.start, Given):
         try:
             checked(_theta(d.start), d.components, len(d.features))

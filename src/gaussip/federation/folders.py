@@ -90,27 +90,41 @@ def read(path: Path) -> SiteFolder:
             raise FederationError(
                 f"{path} is not a site's folder: it has no {name}; gaussip federation init makes such folders"
             )
-    source = Source((path / "site.toml").read_text(encoding="utf-8"), str(path / "site.toml"), FederationError)
     try:
-        settings = msgspec.convert(source.values, Settings)
-    except msgspec.ValidationError as error:
-        raise source.error(str(error)) from None
+        text = (path / "site.toml").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FederationError(f"cannot read {path / 'site.toml'}: {error}") from error
+    source = Source(text, str(path / "site.toml"), FederationError)
+    settings: Settings = description.converted(source, source.values, Settings, ())
     if settings.listen is not None:
         description.split_address(settings.listen)
     if settings.patience is not None and not settings.patience > 0:
         raise source.error("patience must be a number of minutes above 0", ("patience",))
     found = description.load(path / "federation.toml")
-    amended = path / "amended.json"
-    if amended.exists():
-        try:
-            change = msgspec.json.decode(amended.read_bytes(), type=Amendment)
-        except msgspec.MsgspecError as error:
-            raise FederationError(f"{amended} cannot be read: {error}") from error
-        found = msgspec.structs.replace(found, without=change.without, going_on_from=change.going_on_from)
+    steps = amendments(path)
+    if steps:
+        found = amended(found, steps[-1])
+        description.refuse_faults(found)
     if settings.site not in found.names:
         left = " any more" if settings.site in found.without else ""
         raise FederationError(f"site {settings.site!r} of {path / 'site.toml'} is not in the federation{left}")
     return SiteFolder(path, found, settings)
+
+
+def amendments(path: Path) -> list[Amendment]:
+    """What the operators agreed on after the run began, one after the other."""
+    file = path / "amended.json"
+    if not file.exists():
+        return []
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=list[Amendment])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise FederationError(f"{file} cannot be read: {error}") from error
+
+
+def amended(found: Description, change: Amendment) -> Description:
+    """The description with a change."""
+    return msgspec.structs.replace(found, without=change.without, going_on_from=change.going_on_from)
 
 
 def init(text: str, found: Description, out: Path, *, days: float, requests: bool) -> list[Path]:
@@ -145,9 +159,7 @@ def init(text: str, found: Description, out: Path, *, days: float, requests: boo
 
 
 def _certify(folder: Path, found: Description, site: str, authority: Identity | None, days: float) -> None:
-    reached = found.host_and_port(site)
-    host = None if reached is None else reached[0]
-    name = found.common_name(site)
+    host, name = found.host(site), found.common_name(site)
     if authority is None:
         asked = certificates.new_request(name, host)
         _write_secret(folder / "key.pem", asked.key)
@@ -161,14 +173,16 @@ def renew(out: Path, site: str, days: float) -> Path:
     """A new key and certificate for a site, signed by the federation's own authority."""
     home = out / AUTHORITY
     if not (home / "key.pem").is_file():
-        raise FileError(f"{home} has no authority's key; the folder that gaussip federation init made has it")
-    if not (out / site).is_dir():
+        raise FileError(
+            f"{home} has no authority's key: give the folder that gaussip federation init made; where sites use "
+            "authorities of their own (--requests), those renew their certificates"
+        )
+    if not (out / site).is_dir() or not description.NAME.fullmatch(site):
         raise FileError(f"{out} has no folder of a site {site!r}")
     found = description.load(out / site / "federation.toml")
     authority = Identity((home / "key.pem").read_bytes(), (home / "certificate.pem").read_bytes())
-    reached = found.host_and_port(site)
-    host = None if reached is None else reached[0]
-    _write_identity(out / site, certificates.new_certificate(authority, found.common_name(site), host, days))
+    made = certificates.new_certificate(authority, found.common_name(site), found.host(site), days)
+    _write_identity(out / site, made)
     return out / site
 
 

@@ -198,6 +198,8 @@ class Team:
             counters[WELCOME] = 0
             _open(counters)
             work(0)
+            while not _all_done(counters, n_tasks, AWAKE):  # a helper came from an earlier piece of work
+                time.sleep(0)
             return
         if self._owner != os.getpid():  # a forked process: the helpers inside are not here
             self._owner = os.getpid()

@@ -22,7 +22,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import FileError
-from gaussip.files import whole
+from gaussip.files import sync_folder, whole
 
 _HEADER = struct.Struct("<IIq")  # sum, length, number
 _ROOM = 64  # spare bytes: whole numbers in a record grow
@@ -89,6 +89,7 @@ def _allocate(path: Path, size: int) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
+        sync_folder(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -115,33 +116,35 @@ class Journal:
     ----------
     every : exchanges between two times that everything is forced to disk
     ahead : by how many exchanges a neighbour may be behind
+    longest : bytes that no message exceeds
     """
 
     RUNNING, SAFE = 2, 2  # slots of either kind
 
-    def __init__(self, folder: Path, every: int, ahead: int) -> None:
-        self._folder, self._every, self._slots = folder, every, every + 2 + ahead
+    def __init__(self, folder: Path, every: int, ahead: int, longest: int) -> None:
+        self._folder, self._every, self._slots, self._longest = folder, every, every + 2 + ahead, longest
         self._rings: dict[int, tuple[Ring, Ring]] = {}
         self._synced = 0
         self._lock = threading.Lock()  # a neighbour may ask for messages at any time
         for phase in range(3):
             if self._path(phase, "state").exists() and self._path(phase, "messages").exists():
-                self._open(phase, 0, 0)
+                self._open(phase, 0)
 
     def _path(self, phase: int, what: str) -> Path:
         return self._folder / f"{phase}-{what}.ring"
 
-    def _open(self, phase: int, state: int, message: int) -> tuple[Ring, Ring]:
+    def _open(self, phase: int, size: int) -> tuple[Ring, Ring]:
+        """The records and messages of a phase; ``size`` is that of a record, zero where the files are there."""
         if phase not in self._rings:
-            if not state:
-                sizes = msgspec.json.decode((self._folder / f"{phase}-sizes.json").read_bytes(), type=list[int])
-                state, message = sizes
+            note = self._folder / f"{phase}-size.json"
+            if not size:
+                size = msgspec.json.decode(note.read_bytes(), type=int)
             else:
-                with whole(self._folder / f"{phase}-sizes.json") as partial:
-                    partial.write_bytes(msgspec.json.encode([state, message]))
+                with whole(note) as partial:
+                    partial.write_bytes(msgspec.json.encode(size))
             self._rings[phase] = (
-                Ring(self._path(phase, "state"), state, self.RUNNING + self.SAFE),
-                Ring(self._path(phase, "messages"), message, self._slots),
+                Ring(self._path(phase, "state"), size, self.RUNNING + self.SAFE),
+                Ring(self._path(phase, "messages"), self._longest, self._slots),
             )
         return self._rings[phase]
 
@@ -151,7 +154,7 @@ class Journal:
         sync = entry.exchange % self._every == 0
         with self._lock:
             new = entry.phase not in self._rings
-            state, messages = self._open(entry.phase, len(record) + 9 * len(entry.leaves), len(entry.message))
+            state, messages = self._open(entry.phase, len(record) + 9 * len(entry.leaves))
             messages.write(entry.exchange, entry.message)
             state.write(entry.exchange, record, entry.exchange % self.RUNNING)
             if sync or new:

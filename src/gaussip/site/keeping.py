@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gaussip.errors import DisagreementError, FederationError, FileError
+from gaussip.errors import DataError, FederationError, FileError
 from gaussip.files import whole
 from gaussip.model_file import read, write
 from gaussip.parameters import Theta
@@ -29,20 +30,26 @@ class Keeping:
         except OSError as error:
             raise FileError(f"cannot make {folder}: {error.strerror}") from error
 
-    def refuse_other_rows(self, own: Own) -> None:
+    def refuse_other_rows(self, digest: str) -> None:
         """Refuse rows that are not those the run began with."""
-        digest = hashlib.sha256()
-        for part in own:
-            digest.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
-        path, found = self.folder / "rows.json", digest.hexdigest()
-        if not path.exists():
-            self._write_json(path, {"sha256": found, "rows": len(own.X)})
-            return
-        if json.loads(path.read_text())["sha256"] != found:
-            raise DisagreementError(
+        kept = self._read_json("rows.json")
+        if kept is not None and kept.get("sha256") != digest:
+            raise DataError(
                 "the table's rows, labels or weights are not those this run began with: use the table as it was, or "
                 "agree with the other sites to begin anew (gaussip site go-on DIR --from 0, at every site)"
             )
+
+    def keep_rows(self, digest: str) -> None:
+        """From now on the rows are to stay the same."""
+        self._write_json(self.folder / "rows.json", {"sha256": digest})
+
+    def write_done(self, names: Iterable[str]) -> None:
+        """Keep which neighbours are done."""
+        self._write_json(self.folder / "done.json", {"sites": sorted(names)})
+
+    def done(self) -> list[str]:
+        """The neighbours who are done."""
+        return list((self._read_json("done.json") or {}).get("sites", []))
 
     def write_agreed(self, agreed: Agreed) -> None:
         """Keep what the survey ended with."""
@@ -81,11 +88,25 @@ class Keeping:
 
     def end(self) -> dict[str, Any] | None:
         """How the run ended, if it has."""
-        path = self.folder / "end.json"
-        found: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
-        return found
+        return self._read_json("end.json")
+
+    def _read_json(self, name: str) -> dict[str, Any] | None:
+        path = self.folder / name
+        try:
+            found = json.loads(path.read_text()) if path.exists() else None
+        except (OSError, ValueError) as error:
+            raise FileError(f"{path} cannot be read: {error}") from error
+        return found if isinstance(found, dict) else None
 
     @staticmethod
     def _write_json(path: Path, content: dict[str, Any]) -> None:
         with whole(path) as partial:
             partial.write_text(json.dumps(content))
+
+
+def digest_of(own: Own) -> str:
+    """What tells whether rows are the same."""
+    digest = hashlib.sha256()
+    for part in own:
+        digest.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()

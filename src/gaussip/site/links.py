@@ -7,6 +7,7 @@ publish and hear what is generated from the network, by the names in certificate
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import socket
 import threading
@@ -15,7 +16,7 @@ from typing import Any
 
 import zenoh
 
-from gaussip.errors import FederationError
+from gaussip.errors import FederationError, PausedError
 from gaussip.federation.description import Description, split_address
 from gaussip.federation.folders import SiteFolder
 
@@ -217,7 +218,12 @@ def _refuse_taken(address: str) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise PausedError(
+                    f"cannot listen at {address}: another site, or another program, is at that port; stop it, or set "
+                    "listen in site.toml to another port that the others reach"
+                ) from error
             raise FederationError(
-                f"cannot listen at {address}: {error.strerror or error}. Is another site, or another program, at "
-                "that port? Stop it, or set listen in site.toml to an address of this machine"
+                f"cannot listen at {address}: {error.strerror or error}; is it this machine's address? Set listen "
+                "in site.toml to one, for instance 0.0.0.0 with the same port"
             ) from error

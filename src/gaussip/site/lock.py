@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,12 +19,16 @@ def alone(folder: Path, site: str) -> Iterator[None]:
     except OSError as error:
         raise FileError(f"cannot write into {folder}: {error.strerror}") from error
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise FederationError(
-                f"site {site} is already running from {folder}; see gaussip site status {folder}"
-            ) from None
+        for left in reversed(range(10)):  # somebody may just be asking for its status
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if not left:
+                    raise FederationError(
+                        f"site {site} is already running from {folder}; see gaussip site status {folder}"
+                    ) from None
+                time.sleep(0.1)
         yield
 
 

@@ -6,10 +6,14 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Protocol
 
 from gaussip.errors import GaussipError
 from gaussip.exchange import Message, wire
+
+MOST = 10_000  # messages that wait to be looked at
+PAUSE = 0.2  # seconds without a message after which a site asks
 
 
 class Trouble(Protocol):
@@ -44,7 +48,8 @@ class Mailbox:
 
     def deliver(self, sender: int, data: bytes) -> None:
         """Put a message in, from any thread; the site wakes up when as many are there as it waits for."""
-        self._inbox.append((sender, data))
+        if len(self._inbox) < MOST:  # what is too much is dropped, and asked for again
+            self._inbox.append((sender, data))
         if len(self._inbox) >= self._enough:
             self._awake.put(None)
 
@@ -60,7 +65,7 @@ class Mailbox:
         idle : called now and then with those who are missing and the seconds waited
         """
         self._due = number
-        began = time.monotonic()
+        began = looked = time.monotonic()
         found: dict[int, Message] = {}
         while True:
             here = self._frames.get(number, {})
@@ -75,14 +80,16 @@ class Mailbox:
             if not missing:
                 break
             self._enough = len(missing)
+            while not self._awake.empty():  # of messages that were found without waiting
+                self._awake.get_nowait()
             if not self._inbox:
-                try:
-                    self._awake.get(timeout=0.2)
-                except queue.Empty:
-                    if not self._inbox:
-                        idle(set(missing), time.monotonic() - began)
-            while self._inbox:
+                with suppress(queue.Empty):
+                    self._awake.get(timeout=PAUSE)
+            for _ in range(min(len(self._inbox), 100)):
                 self.take(*self._inbox.popleft())
+            if time.monotonic() - looked > PAUSE:
+                looked = time.monotonic()
+                idle(set(missing), looked - began)
         self._frames.pop(number)
         for old in [n for n in self._digests if n < number - self._window]:
             del self._digests[old]
@@ -96,6 +103,8 @@ class Mailbox:
                 raise wire.WireError(f"it is a {type(frame).__name__}, which is not told to all")
             if frame.sender != sender:
                 raise wire.WireError(f"it says that site number {frame.sender} sent it")
+            if frame.number < 1:
+                raise wire.WireError(f"it is of exchange {frame.number}, which cannot be")
             if frame.number > self._due + self._window:
                 raise wire.WireError(f"it is of exchange {frame.number}, far ahead of {self._due}")
         except GaussipError as error:

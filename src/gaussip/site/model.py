@@ -11,7 +11,7 @@ from gaussip.arrays import NDArray
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.federation.folders import SiteFolder
 from gaussip.history import History
-from gaussip.site.run import End
+from gaussip.site.ending import End
 from gaussip.site.table import sorted_classes
 
 

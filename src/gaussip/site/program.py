@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gaussip.algorithms import Site
+from gaussip.algorithms.together import Together
 from gaussip.arrays import NDArray
 from gaussip.collapse import REMEDY, collapse_error, healthy
-from gaussip.errors import CollapseError
+from gaussip.errors import CollapseError, GaussipError, StartError
 from gaussip.exchange import Message
 from gaussip.moments import prepared
 from gaussip.parameters import Theta
@@ -72,9 +73,11 @@ class Program:
         return {"max": self.memory[-1]}
 
     def check(self, message: Message) -> bool:
-        """Whether the algorithm can have sent this."""
-        check = getattr(self.task.algorithm, "check", None)
-        return self.phase != FIT or check is None or bool(check(message))
+        """Whether a neighbour can have sent this."""
+        if self.phase == FIT:
+            check = getattr(self.task.algorithm, "check", None)
+            return check is None or bool(check(message, self.memory))
+        return survey.can_be_told(message["max"], self.memory[-1])
 
     def absorb(self, own: Message, heard: Message) -> None:
         """One exchange: what was sent, and what was heard, combined."""
@@ -96,7 +99,12 @@ class Program:
             self.phase = CENTRES
             return
         centres = self.memory[1] if self.phase == CENTRES else None
-        begin = self._begin if self._begin is not None else survey.start_of(facts, centres, self.task)
+        try:
+            begin = self._begin if self._begin is not None else survey.start_of(facts, centres, self.task)
+        except GaussipError:
+            raise
+        except ValueError as error:
+            raise StartError(f"no start can be made of what the sites told: {error}") from error
         self.begin_fit(Agreed(self.memory[0], begin))
 
     def begin_fit(self, agreed: Agreed) -> None:
@@ -134,7 +142,15 @@ class Program:
                 self.converged = bool(algorithm.known_move(self.memory) <= self.task.tol)
             else:
                 self.memory = state
+        if self.round >= self.task.max_rounds and self._fault is not None and self._is_lost():
+            self.failure = self.failure or self._fault  # the others will not hear of it any more
         self.over = self.failure is not None or self.converged or self.round >= self.task.max_rounds
+
+    def _is_lost(self) -> bool:
+        """Whether a collapse here is not over: not told to all yet, or without a way back."""
+        pending = max(self.memory.seen[0], self.memory.told[0]) > 0
+        lost = not bool(healthy(self.task.algorithm.estimate(self.memory)))
+        return lost or (pending and isinstance(self.task.algorithm, Together))
 
     def _explain(self, state: Any, theta: Theta) -> CollapseError | None:
         """Which component of this site collapsed, and why."""

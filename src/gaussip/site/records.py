@@ -72,7 +72,7 @@ class Records:
     def __init__(self, folder: Path, tell: Callable[[dict[str, Any]], None]) -> None:
         self._folder, self._tell = folder, tell
         self._events, self._audit = Lines(folder / "events.jsonl"), Lines(folder / "audit.jsonl")
-        self._unwritten: list[tuple[float, str, int, int, str, list[str], bool]] = []
+        self._unwritten: list[tuple[float, str, int, int, str, list[str] | None, str]] = []
         self._lock = threading.Lock()
         self._closed = False
 
@@ -85,17 +85,17 @@ class Records:
             self._events.write([record])
         self._tell(record)
 
-    def sent(self, run: str, exchange: int, size: int, digest: str, to: list[str], recovered: bool) -> None:
-        """A message went out; written with the next `write_audit`."""
-        self._unwritten.append((time.time(), run, exchange, size, digest, to, recovered))
+    def sent(self, run: str, exchange: int, size: int, digest: str, to: list[str] | None, mark: str = "") -> None:
+        """A message went out; written with the next `write_audit`. A mark: ``again``, or ``recovered``."""
+        self._unwritten.append((time.time(), run, exchange, size, digest, to, mark))
 
     def write_audit(self) -> None:
         """Append what was sent since the last time."""
         unwritten, self._unwritten = self._unwritten, []
         self._audit.write(
             {"time": written(at), "run": run, "exchange": exchange, "bytes": size, "sha256": digest, "to": to,
-             **({"recovered": True} if recovered else {})}
-            for at, run, exchange, size, digest, to, recovered in unwritten
+             **({mark: True} if mark else {})}
+            for at, run, exchange, size, digest, to, mark in unwritten
         )  # fmt: skip
 
     def last_audited(self, run: str) -> int:
@@ -129,6 +129,8 @@ def read_status(folder: Path) -> dict[str, Any] | None:
     """What the site last told of itself."""
     try:
         found: dict[str, Any] = json.loads((folder / "status.json").read_text())
+        if not isinstance(found, dict) or "state" not in found:
+            raise ValueError("it is no site's status")
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

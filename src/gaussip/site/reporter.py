@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from gaussip.errors import CertificateError, PausedError
+from gaussip.errors import CertificateError, FederationError, PausedError
 from gaussip.exchange.neighbours import Neighbours
 from gaussip.federation import certificates
 from gaussip.federation.folders import SiteFolder
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 SOON = 2.0  # seconds after which it is said aloud for whom a site waits
 AGAIN = 60.0  # and again
 SLOWEST_ASK = 2.0
+SHORT = dt.timedelta(days=3)  # before a certificate ends, it is said aloud
 
 
 class Reporter:
@@ -26,8 +28,6 @@ class Reporter:
         self._run, self._folder, self._names, self._near = run, folder, names, near
         d = folder.description
         self._expected = {d.common_name(names[q]): names[q] for q in near.all}
-        self._hearers = {d.common_name(names[q]) for q in near.hearers}
-        self.hearing: list[str] = []  #: those of them who hear this site
         self.linked: list[str] = []  #: authenticated names of those a link leads to
         self.paused = ""  #: why, where a message was refused
         self.finished = False
@@ -36,9 +36,10 @@ class Reporter:
         self._told, self._told_at = frozenset[int](), 0.0
         self._asked, self._pace = 0.0, 0.2
         self._others: set[int] = set()
-        self._trouble: Exception | None = None
-        self._ends = certificates.check(*self._files, d.common_name(folder.site))
-        self._seen = self._stamp()
+        self._trouble: BaseException | None = None
+        self._ends = certificates.check(*self._files, *self._name_and_host)
+        self._seen = self._half = self._stamp()
+        self._warned: dt.datetime | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="gaussip-reporter", daemon=True)
 
@@ -80,12 +81,16 @@ class Reporter:
         """Whether it was said, or may be, that the site waits."""
         return bool(self._missing or self.paused)
 
+    def waits_for(self, q: int) -> bool:
+        """Whether the site waits for that neighbour."""
+        return q in self._missing
+
     def waiting(self, missing: set[int], waited: float, patience: float | None) -> None:
         """Say aloud for whom the site waits, and give up where the operator has set a limit."""
         self._missing, self._waited = missing, waited
         if patience is not None and waited > patience:
             raise PausedError(
-                f"waited {waited / 60:.3g} minutes for {self._who(missing)}; nothing is lost: the same command goes "
+                f"waited {waited:.0f} s for {self._who(missing)}; nothing is lost: the same command goes "
                 "on when they are back. To go on without a site for good, see gaussip site go-on --help"
             )
         if not missing:
@@ -102,7 +107,10 @@ class Reporter:
             )  # fmt: skip
 
     def _who(self, missing: set[int]) -> str:
-        return "; ".join(f"{self._names[q]} ({self._why(q)})" for q in sorted(missing))
+        by_reason: dict[str, list[str]] = {}
+        for q in sorted(missing):
+            by_reason.setdefault(self._why(q), []).append(self._names[q])
+        return "; ".join(f"{', '.join(names)} ({why})" for why, names in by_reason.items())
 
     def _why(self, q: int) -> str:
         name = self._folder.description.common_name(self._names[q])
@@ -119,7 +127,7 @@ class Reporter:
             try:
                 self._look()
                 self._write_status(running=True)
-            except Exception as error:  # whatever it is, the main thread must end with it
+            except BaseException as error:  # whatever it is, the main thread must end with it
                 self._trouble = error
                 return
             if self._stop.wait(1.0):
@@ -128,7 +136,7 @@ class Reporter:
     def _look(self) -> None:
         """Links that came and went, strangers, and a renewed certificate."""
         now, before = self._run.links.linked(), self.linked
-        self.linked, self.hearing = now, [name for name in now if name in self._hearers]
+        self.linked = now
         for name in sorted(set(now) - set(before)):
             known = self._expected.get(name)
             if known is None:
@@ -144,14 +152,33 @@ class Reporter:
             self._run.records.event("another description", site=self._names[q], why="it and this site cannot go on")
         stamp = self._stamp()
         if stamp != self._seen:
-            try:
-                name = self._folder.description.common_name(self._folder.site)
-                self._ends = certificates.check(*self._files, name)
-            except CertificateError:
-                return  # half of the files are there; the next look finds the rest
-            self._seen = stamp
+            self._take_up(stamp)
+        left = self._ends - dt.datetime.now(dt.UTC)
+        if left < SHORT and self._ends != self._warned:
+            self._warned = self._ends
+            self._run.records.event("certificate ends soon", at=f"{self._ends:%Y-%m-%d %H:%M} UTC")
+
+    def _take_up(self, stamp: tuple[int, ...]) -> None:
+        """Use a certificate that was renewed."""
+        try:
+            self._ends = certificates.check(*self._files, *self._name_and_host)
+        except CertificateError as error:
+            if stamp == self._half:  # not only half of the files are there
+                self._seen = stamp
+                self._run.records.event("certificate not taken up", why=str(error))
+            self._half = stamp
+            return
+        self._seen = stamp
+        try:
             self._run.links.reopen()
-            self._run.records.event("certificate renewed", until=self._ends.isoformat())
+        except (FederationError, PausedError) as error:
+            raise PausedError(str(error)) from error
+        self._run.records.event("certificate renewed", until=f"{self._ends:%Y-%m-%d %H:%M} UTC")
+
+    @property
+    def _name_and_host(self) -> tuple[str, str | None]:
+        d, site = self._folder.description, self._folder.site
+        return d.common_name(site), d.host(site)
 
     def _write_status(self, *, running: bool) -> None:
         run, program = self._run, self._run.program

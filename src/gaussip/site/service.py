@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from gaussip import __version__
-from gaussip.errors import GaussipError
 from gaussip.exchange import wire
 from gaussip.site.journal import Journal
 from gaussip.site.mailbox import Mailbox, Trouble
+
+MOST = 10_000  # messages that wait to be looked at
 
 
 class Service:
@@ -22,6 +23,8 @@ class Service:
     me : the site's index
     digest : of the description
     tell : gives bytes to one neighbour
+    sent : told of an exchange's message that was sent again, and to whom
+    remember : keeps the set of those who are done
     """
 
     def __init__(
@@ -33,19 +36,22 @@ class Service:
         journal: Journal,
         mailbox: Mailbox,
         refused: Trouble,
+        sent: Callable[[int, bytes, int], None],
+        remember: Callable[[set[int]], None],
     ) -> None:
         self._me, self._digest, self._run, self._limit = me, digest, bytes.fromhex(digest[:16]), limit
         self._tell, self._journal, self._mailbox, self._refused = tell, journal, mailbox, refused
+        self._sent, self._remember = sent, remember
         self._queue: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="gaussip-service", daemon=True)
         self.newest = 0  #: the last exchange whose message was sent
         self.finished = False
         self.hellos: dict[int, wire.Hello] = {}
         self.at: dict[int, int] = {}  #: how far neighbours said to be when asked for what they did not have yet
-        self.gone: dict[int, int] = {}  #: the oldest message of neighbours who no longer had what was asked for
+        self.gone: dict[int, int] = {}  #: what neighbours said to have no longer
         self.done: set[int] = set()  #: those who need nothing more
         self.news = threading.Event()  #: set when one of these changes
-        self.trouble: Exception | None = None  #: what ended the thread, if it ended
+        self.trouble: BaseException | None = None  #: what ended the thread, if it ended
 
     def start(self) -> None:
         """Begin to answer."""
@@ -57,8 +63,9 @@ class Service:
         self._thread.join()
 
     def receive(self, sender: int, data: bytes) -> None:
-        """Called by the engine's threads."""
-        self._queue.put((sender, data))
+        """Called by the engine's threads; what is too much is dropped, and asked for again."""
+        if self._queue.qsize() < MOST:
+            self._queue.put((sender, data))
 
     def others(self) -> set[int]:
         """Neighbours who last said that they run another description."""
@@ -80,21 +87,22 @@ class Service:
         self._tell(other, wire.encode(frame))
 
     def _serve(self) -> None:
-        while (item := self._queue.get()) is not None:
-            sender, data = item
-            try:
-                frame = wire.decode(data, self._run, self._limit)
-                if frame.sender != sender:
-                    raise wire.WireError(f"it says that site number {frame.sender} sent it")
-            except GaussipError as error:
-                self._refused(sender, str(error), None)
-                continue
-            try:
-                self._answer(sender, frame, data)
-            except Exception as error:  # whatever it is, the main thread must end with it
-                self.trouble = error
-                self.news.set()
-                return
+        try:
+            while (item := self._queue.get()) is not None:
+                self._take(*item)
+        except BaseException as error:  # whatever it is, the main thread must end with it
+            self.trouble = error
+            self.news.set()
+
+    def _take(self, sender: int, data: bytes) -> None:
+        try:
+            frame = wire.decode(data, self._run, self._limit)
+            if frame.sender != sender:
+                raise wire.WireError(f"it says that site number {frame.sender} sent it")
+        except wire.WireError as error:
+            self._refused(sender, str(error), None)
+            return
+        self._answer(sender, frame, data)
 
     def _answer(self, sender: int, frame: Any, data: bytes) -> None:
         if isinstance(frame, wire.Round):
@@ -108,7 +116,9 @@ class Service:
             if frame.answer:
                 self.say_hello(sender, answer=False)
         elif isinstance(frame, wire.Done):
-            self.done.add(sender)
+            if sender not in self.done:
+                self.done.add(sender)
+                self._remember(self.done)
             if frame.answer and self.finished:
                 self.say_done(sender, answer=False)
         elif isinstance(frame, wire.NotYet):
@@ -129,3 +139,4 @@ class Service:
                 self._send(sender, wire.Gone(self._run, self._me, one))
                 return
             self._tell(sender, message)
+            self._sent(one, message, sender)

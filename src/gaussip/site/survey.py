@@ -37,6 +37,16 @@ def table_of(piece: NDArray, index: int, n_sites: int) -> NDArray:
     return table
 
 
+def can_be_told(told: NDArray, known: NDArray) -> bool:
+    """Whether a neighbour's table agrees with one's own: whole rows, the same where both know, mine among them."""
+    there, here = np.isfinite(told), np.isfinite(known)
+    rows = there.all(axis=1)
+    if not (rows | (told == -np.inf).all(axis=1)).all():
+        return False
+    both = rows & here.all(axis=1)
+    return bool((told[both] == known[both]).all())
+
+
 def facts_piece(own: Own, rows: Rows) -> NDArray:
     """A site's mass, mean and variances, and the sums of its labelled rows by class."""
     extent = start.extent_of(own.X, own.weights)

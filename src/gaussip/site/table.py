@@ -41,6 +41,8 @@ def _codes(cells: NDArray, description: Description) -> NDArray:
     for i, cell in enumerate(cells.tolist()):
         if is_unlabelled(cell):
             continue
+        if isinstance(cell, float) and cell.is_integer():
+            cell = int(cell)
         if str(cell) not in number:
             raise LabelError(
                 f"row {i + 1} (counted from 1) has the label {str(cell)!r}, which is not among the description's "
