@@ -22,10 +22,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:not converged", "ignore::gaussip
 
 @pytest.mark.parametrize("name", DECENTRALISED)
 def test_every_algorithm_gives_the_simulation_s_numbers(name, tmp_path):
-    network = "ring" if REGISTRY[name].two_way else "circle(2)"
+    network = "ring" if REGISTRY[name].two_way else "circle"
     start = "labels" if name == "ngd" else "kmeans"
     spread = "homogeneous" if name == "nnem" else "heterogeneous"  # on sorted rows NNEM collapses
-    with Federation(tmp_path, algorithm=name, network=network, start=start, spread=spread) as sites:
+    with Federation(tmp_path, 3, algorithm=name, network=network, start=start, spread=spread) as sites:
         sites.start()
         sites.finish()
         mixture = NetworkGaussianMixture(
@@ -84,7 +84,7 @@ def test_help_and_examples_of_every_command():
 def test_eight_sites_killed_again_and_again(seed, tmp_path):
     """Eight SIGKILLs and more at random instants, two neighbours at once among them: nothing changes."""
     rng = np.random.default_rng(seed)
-    settings = {"algorithm": "mnem", "max_rounds": 1500, "eta": 0.005, "fsync_every": 8, "checkpoint_every": 50}
+    settings = {"algorithm": "mnem", "max_rounds": 3000, "eta": 0.005, "fsync_every": 8, "checkpoint_every": 50}
     with Federation(tmp_path, 8, seed=seed, n_rows=40, **settings) as sites:
         kill_and_restart(sites, rng, kills=8)
         sites.finish()
@@ -92,7 +92,7 @@ def test_eight_sites_killed_again_and_again(seed, tmp_path):
         for name in sites.names:
             lines = map(json.loads, (sites.folders / name / "audit.jsonl").read_text().splitlines())
             first = [line["exchange"] for line in lines if "again" not in line]
-            assert first == list(range(1, 1500 + 8 + 1))
+            assert first == list(range(1, 3000 + 8 + 1))
 
 
 def test_messages_that_grow_after_the_first(tmp_path):
@@ -105,7 +105,7 @@ def test_messages_that_grow_after_the_first(tmp_path):
 
 def test_sites_of_a_one_way_network_killed_again_and_again(tmp_path):
     """On a circle a site may be as many rounds ahead of its hearer as there are sites."""
-    settings = {"algorithm": "mnem", "network": "circle", "max_rounds": 1000, "eta": 0.005, "fsync_every": 4}
+    settings = {"algorithm": "mnem", "network": "circle", "max_rounds": 2500, "eta": 0.005, "fsync_every": 4}
     with Federation(tmp_path, 5, seed=4, n_rows=40, **settings) as sites:
         kill_and_restart(sites, np.random.default_rng(4), kills=5)
         sites.finish()
@@ -117,7 +117,7 @@ def test_sites_of_a_one_way_network_killed_again_and_again(tmp_path):
 def test_sixteen_kills_many_times(seed, tmp_path):
     rng = np.random.default_rng(100 + seed)
     name = DECENTRALISED[seed % len(DECENTRALISED)]
-    settings = {"algorithm": name, "max_rounds": 3000, "eta": 0.002, "fsync_every": 4, "checkpoint_every": 25}
+    settings = {"algorithm": name, "max_rounds": 6000, "eta": 0.002, "fsync_every": 4, "checkpoint_every": 25}
     with Federation(tmp_path, 8, seed=seed, n_rows=40, **settings) as sites:
         kill_and_restart(sites, rng, kills=16)
         sites.finish(within=300)

@@ -19,7 +19,7 @@ from gaussip.site.journal import Journal
 from proxy import Proxy
 
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")
-SLOWLY = {"algorithm": "mnem", "max_rounds": 2000, "eta": 0.002}  # far from settled in the end
+SLOWLY = {"algorithm": "mnem", "max_rounds": 5000, "eta": 0.002}  # far from settled in the end
 
 
 def ready(sites, *names):
@@ -112,7 +112,7 @@ def test_a_site_that_lost_more_than_can_be_told_again(tmp_path):
 
 def test_a_site_gone_for_good(tmp_path):
     """The others stop, agree with the same command at each, and go on without it; a site that did not is refused."""
-    with Federation(tmp_path, 4, algorithm="exact", max_rounds=3000, checkpoint_every=100) as sites:
+    with Federation(tmp_path, 4, algorithm="exact", max_rounds=6000, checkpoint_every=100) as sites:
         sites.start("s0", "s1", "s2")
         sites.until(lambda: sites.events("s1", "waiting") or sites.events("s0", "waiting"))
         sites.start("s3")
@@ -162,7 +162,7 @@ def test_a_site_gone_for_good(tmp_path):
 
 
 def test_a_certificate_is_renewed_without_stopping(tmp_path):
-    with Federation(tmp_path, 3, algorithm="mnem", max_rounds=6000, eta=0.002) as sites:
+    with Federation(tmp_path, 3, algorithm="mnem", max_rounds=12_000, eta=0.002) as sites:
         sites.start()
         ready(sites)
         before = (sites.folders / "s1" / "certificate.pem").read_bytes()

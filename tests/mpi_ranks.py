@@ -1,0 +1,58 @@
+"""What each rank of an MPI job does in `test_mpi`: one short run of every algorithm, as the site of its number."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from gaussip.data.generate import Setting, draw, paper_start
+from gaussip.exchange.mpi import Mpi
+from gaussip.parameters import pack
+from gaussip.site.program import Program
+from gaussip.site.task import Own, make_task
+
+SITES, ROUNDS = ("A", "B", "C", "D"), 25
+
+
+def task_of(name, start):
+    network = "ring" if name == "exact" else "circle"
+    return make_task(
+        SITES, network=network, mixing="row", network_seed=0, algorithm=name, eta=0.05, n_components=3, n_features=3,
+        labelled=True, start=start, seed=0, scale=False, reg_covar=1e-3, weighting="rows", max_rounds=ROUNDS, tol=0.0,
+        min_count=1,
+    )  # fmt: skip
+
+
+def data():
+    """Unequal sites, alike, so that NNEM does not collapse; and a start."""
+    found = draw(
+        Setting(n_rows=400, n_sites=4, n_features=3, delta=4, size_ratio=3, labelled=0.2, spread="homogeneous"), 3
+    )
+    return found, paper_start(found.truth, 0.2, np.random.default_rng(3))
+
+
+def main(out, names):
+    """Every rank's estimates, gathered at the first and written to a file."""
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    found, start = data()
+    mine = found.sites == world.Get_rank()
+    arrays = {}
+    for name in names:
+        program = Program(task_of(name, start), world.Get_rank(), Own(found.X[mine], found.labels[mine], None))
+        exchange = Mpi(world, program.task.W)
+        while not program.over:
+            message = program.message()
+            program.absorb(message, exchange(message))
+        estimate = np.ascontiguousarray(pack(program.estimate()))
+        everything = np.empty((4, *estimate.shape))
+        world.Gather(estimate, everything)
+        arrays[name] = everything
+    if world.Get_rank() == 0:
+        np.savez(out, **arrays)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
