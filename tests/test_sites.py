@@ -106,8 +106,8 @@ def test_messages_that_grow_after_the_first(tmp_path):
 def test_sites_of_a_one_way_network_killed_again_and_again(tmp_path):
     """On a circle a site may be as many rounds ahead of its hearer as there are sites."""
     settings = {"algorithm": "mnem", "network": "circle", "max_rounds": 2500, "eta": 0.005, "fsync_every": 4}
-    with Federation(tmp_path, 5, seed=4, n_rows=40, **settings) as sites:
-        kill_and_restart(sites, np.random.default_rng(4), kills=5)
+    with Federation(tmp_path, 4, seed=4, n_rows=40, **settings) as sites:
+        kill_and_restart(sites, np.random.default_rng(4), kills=4)
         sites.finish()
         sites.assert_equal_to(sites.simulated())
 

@@ -46,7 +46,7 @@ def intruder(sites, identity_folder, target, protocol="tls", key="key.pem", cert
 @pytest.fixture
 def running(tmp_path):
     """Five sites on a ring in the midst of a run: s0 hears s1 and s4, not s2."""
-    with Federation(tmp_path, 5, algorithm="mnem", max_rounds=10_000, eta=0.002) as sites:
+    with Federation(tmp_path, 5, algorithm="mnem", max_rounds=7000, eta=0.002) as sites:
         sites.start()
         sites.until(lambda: all(sites.events(name, "agreed on a start") for name in sites.names))
         yield sites

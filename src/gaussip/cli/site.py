@@ -59,7 +59,7 @@ def run(
             watch=lambda program: advance(found.site, program.round) if program.round % 20 == 0 else None,
             patience=None if minutes is None else 60 * minutes,
         )
-        with overhearing(lambda why: site.records.event("call refused", why=why)):
+        with overhearing(site.call_refused):
             end = site()
     text = (
         f"{found.site}: {'converged' if end.converged else 'not converged'} after {end.rounds} rounds, "

@@ -30,6 +30,7 @@ class Reporter:
         self._expected = {d.common_name(names[q]): names[q] for q in near.all}
         self.linked: list[str] = []  #: authenticated names of those a link leads to
         self.paused = ""  #: why, where a message was refused
+        self.refused_call = ""  #: why the engine last refused a call
         self.finished = False
         self._missing: set[int] = set()
         self._waited = 0.0
@@ -117,7 +118,8 @@ class Reporter:
         if q in self._run.service.others():
             return "it has another description: compare federation.toml and amended.json"
         if name not in self.linked:
-            return "no link: it is down, cannot be reached, or one of us has a certificate the other refuses"
+            hint = f"; a call was refused here: {self.refused_call}" if self.refused_call else ""
+            return f"no link: it is down, cannot be reached, or one of us has a certificate the other refuses{hint}"
         if q in self._run.service.at:
             return f"linked, at exchange {self._run.service.at[q]}"
         return "linked, but it has not answered"

@@ -105,6 +105,11 @@ class SiteRun:
             "refused", site=name, certificate=self._folder.description.common_name(name), exchange=number, why=why
         )
 
+    def call_refused(self, why: str) -> None:
+        """The engine refused a call: nobody's name is known, but why."""
+        self.reporter.refused_call = why
+        self.records.event("call refused", why=why)
+
     def __call__(self) -> End:
         """Run to the end, from wherever the last run of this site stopped."""
         ended = self.keeping.end()
