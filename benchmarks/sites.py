@@ -117,7 +117,7 @@ def bare(path: str, rounds: int, size: int) -> None:
     for number in range(WARM + 1, WARM + rounds + 1):
         exchange(number)
     print(rounds / (time.perf_counter() - began))
-    for _ in range(5):  # for those who are late
+    for _ in range(40):  # for those who are late
         time.sleep(0.2)
         links.tell_all(sent[1])
     links.close()
