@@ -70,6 +70,7 @@ def test_a_fit_by_ranks_is_the_fit(table, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_refusals_are_said_once(table, tmp_path):
     options = [table, *FIT, "--out", tmp_path / "m.npz"]
     few = fit(*options, ranks=2)

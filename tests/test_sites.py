@@ -103,6 +103,7 @@ def test_messages_that_grow_after_the_first(tmp_path):
         sites.assert_equal_to(sites.simulated())
 
 
+@pytest.mark.slow
 def test_sites_of_a_one_way_network_killed_again_and_again(tmp_path):
     """On a circle a site may be as many rounds ahead of its hearer as there are sites."""
     settings = {"algorithm": "mnem", "network": "circle", "max_rounds": 2500, "eta": 0.005, "fsync_every": 4}

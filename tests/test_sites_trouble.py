@@ -111,6 +111,7 @@ def test_a_site_that_lost_more_than_can_be_told_again(tmp_path):
         assert "gaussip site go-on" in sites.told("s0")
 
 
+@pytest.mark.slow
 def test_a_site_gone_for_good(tmp_path):
     """The others stop, agree with the same command at each, and go on without it; a site that did not is refused."""
     with Federation(tmp_path, 4, algorithm="exact", max_rounds=4000, checkpoint_every=100) as sites:
