@@ -12,17 +12,16 @@ import argparse
 import datetime as dt
 import json
 import queue
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 from gaussip.data.generate import Setting, draw
 from gaussip.data.tables import write_table
+from gaussip.demo_sites import free_ports
 from gaussip.exchange.neighbours import Neighbours
 from gaussip.federation import description, folders
 from gaussip.site.links import Links
@@ -39,13 +38,7 @@ def make(folder: Path, n_sites: int, rounds: int) -> list[str]:
     for m, name in enumerate(names):
         mine = data.sites == m
         write_table(folder / f"{name}.csv", {x: data.X[mine, j] for j, x in enumerate(features)})
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in names]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        sites = [
-            f'{n} = {{ address = "127.0.0.1:{s.getsockname()[1]}" }}' for n, s in zip(names, sockets, strict=True)
-        ]
+    sites = [f'{name} = {{ address = "127.0.0.1:{port}" }}' for name, port in free_ports(names).items()]
     text = "\n".join(
         [
             'name = "bench"\nalgorithm = "mnem"\nnetwork = "ring"\ncomponents = 3\ntol = 0.0\neta = 0.01',

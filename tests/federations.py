@@ -6,11 +6,9 @@ import json
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from gaussip.data.generate import Setting, draw
+from gaussip.demo_sites import free_ports
 from gaussip.federation import description, folders
 from gaussip.fitting import Given, prepare, seeds_of, starts
 from gaussip.model_file import read as read_model
@@ -26,15 +25,6 @@ from gaussip.start import MIN_COUNT
 
 COMMAND = [sys.executable, "-c", "from gaussip.cli import main; main()"]
 LONG = 120.0  # seconds after which a test gives up
-
-
-def free_ports(count):
-    """Ports that nobody listens at now."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 class Federation:
@@ -54,7 +44,7 @@ class Federation:
                 if few.sum() < MIN_COUNT:
                     self.data.labels[few] = -1
         self.names = [f"s{m}" for m in range(n_sites)]
-        self.ports = dict(zip(self.names, free_ports(n_sites), strict=True))
+        self.ports = free_ports(self.names)
         found = {
             "name": "trial", "components": 3, "features": [f"x{j}" for j in range(n_features)], "labels": "y",
             "classes": ["c0", "c1", "c2"], "network": "ring", "eta": 0.05, "tol": 0.0,

@@ -153,6 +153,8 @@ def test_a_line_cut_short_is_removed(tmp_path):
     path.write_text('{"a": 1}\n{"a": 2}\n{"a": 3, "b')
     lines = Lines(path)
     assert lines.last() == {"a": 2}
+    lines.write([{"a": 3}, {"a": 1, "again": True}])
+    assert lines.last(without="again") == {"a": 3}
     lines.write([{"a": float("nan")}])
     lines.close()
-    assert path.read_text() == '{"a": 1}\n{"a": 2}\n{"a": null}\n'
+    assert path.read_text() == '{"a": 1}\n{"a": 2}\n{"a": 3}\n{"a": 1, "again": true}\n{"a": null}\n'

@@ -83,7 +83,7 @@ def run_sites(
         write_table(folder / f"{name}.csv", {**columns, "diagnosis": words[mine]})
     text = TOML.format(
         features=features, eta=ETA, rounds=rounds, reg_covar=REG_COVAR,
-        sites="\n".join(f'{name} = {{ address = "127.0.0.1:{port}" }}' for name, port in _free_ports(names).items()),
+        sites="\n".join(f'{name} = {{ address = "127.0.0.1:{port}" }}' for name, port in free_ports(names).items()),
     )  # fmt: skip
     (folder / "federation.toml").write_text(text, encoding="utf-8")
     found = description.of_text(text)
@@ -108,7 +108,8 @@ def run_sites(
     return Outcome(names, rounds, names[VICTIM], killed, equal, folder)
 
 
-def _free_ports(names: list[str]) -> dict[str, int]:
+def free_ports(names: list[str]) -> dict[str, int]:
+    """For each name a port of this machine that nobody listens at now."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in names]
         for one in sockets:

@@ -33,7 +33,6 @@ class Ring:
 
     def __init__(self, path: Path, size: int, slots: int) -> None:
         self._room = -(-(size + _ROOM + _HEADER.size) // 64) * 64
-        self._slots = slots
         try:
             if not path.exists():
                 _allocate(path, self._room * slots)

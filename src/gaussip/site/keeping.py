@@ -25,10 +25,13 @@ class Keeping:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+
+    def make(self) -> None:
+        """Make the folder; to look at what is kept it need not be there."""
         try:
-            (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+            (self.folder / "checkpoints").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise FileError(f"cannot make {folder}: {error.strerror}") from error
+            raise FileError(f"cannot make {self.folder}: {error.strerror}") from error
 
     def refuse_other_rows(self, digest: str) -> None:
         """Refuse rows that are not those the run began with."""

@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,13 @@ class Lines:
                 f"cannot write {self.path}: {error.strerror}; make room, then run the same command: the run goes on"
             ) from error
 
-    def last(self) -> dict[str, Any]:
-        """The last record, empty if there is none."""
+    def last(self, without: str = "") -> dict[str, Any]:
+        """The last record that does not have a key, empty if there is none among the last lines."""
         size = os.fstat(self._file).st_size
-        tail = os.pread(self._file, min(size, 65536), max(0, size - 65536)).splitlines()
-        found: dict[str, Any] = json.loads(tail[-1]) if tail else {}
-        return found
+        first = max(0, size - 65536)
+        tail = os.pread(self._file, size - first, first).splitlines()[first > 0 :]  # the first may be cut
+        records: Iterator[dict[str, Any]] = map(json.loads, reversed(tail))
+        return next((record for record in records if without not in record), {})
 
     def close(self) -> None:
         """Let go of the file."""
@@ -87,11 +88,13 @@ class Records:
 
     def sent(self, run: str, exchange: int, size: int, digest: str, to: list[str] | None, mark: str = "") -> None:
         """A message went out; written with the next `write_audit`. A mark: ``again``, or ``recovered``."""
-        self._unwritten.append((time.time(), run, exchange, size, digest, to, mark))
+        with self._lock:
+            self._unwritten.append((time.time(), run, exchange, size, digest, to, mark))
 
     def write_audit(self) -> None:
         """Append what was sent since the last time."""
-        unwritten, self._unwritten = self._unwritten, []
+        with self._lock:  # the thread that answers neighbours adds to it too
+            unwritten, self._unwritten = self._unwritten, []
         self._audit.write(
             {"time": written(at), "run": run, "exchange": exchange, "bytes": size, "sha256": digest, "to": to,
              **({mark: True} if mark else {})}
@@ -99,8 +102,8 @@ class Records:
         )  # fmt: skip
 
     def last_audited(self, run: str) -> int:
-        """The exchange of the last line of the audit, zero if it is of another run."""
-        last = self._audit.last()
+        """The last exchange whose own line is in the audit, zero if that is of another run."""
+        last = self._audit.last(without="again")
         return int(last["exchange"]) if last.get("run") == run else 0
 
     def status(self, **details: Any) -> None:

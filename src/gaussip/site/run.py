@@ -60,6 +60,7 @@ class SiteRun:
         self.keeping = Keeping(folder.run)
         self._rows = digest_of(own)
         self.keeping.refuse_other_rows(self._rows)
+        self.keeping.make()
         self.program = Program(self.task, self._me, own, self._beginning())
         self.records = Records(folder.path, tell)
         window = d.fsync_every + 2 + self.task.diameter

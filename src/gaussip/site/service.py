@@ -10,9 +10,7 @@ from typing import Any
 from gaussip import __version__
 from gaussip.exchange import wire
 from gaussip.site.journal import Journal
-from gaussip.site.mailbox import Mailbox, Trouble
-
-MOST = 10_000  # messages that wait to be looked at
+from gaussip.site.mailbox import MOST, Mailbox, Trouble
 
 
 class Service:
