@@ -23,6 +23,13 @@ from gaussip.model_file import read as read_model
 from gaussip.simulation import simulate
 from gaussip.start import MIN_COUNT
 
+
+def _toml(value):
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + " }"
+    return json.dumps(value)
+
+
 COMMAND = [sys.executable, "-c", "from gaussip.cli import main; main()"]
 LONG = 120.0  # seconds after which a test gives up
 
@@ -51,7 +58,7 @@ class Federation:
             "max_rounds": 60, "reg_covar": 1e-3,
         }  # fmt: skip
         self.settings = found | settings
-        lines = [f"{key} = {json.dumps(value)}" for key, value in self.settings.items()]
+        lines = [f"{key} = {_toml(value)}" for key, value in self.settings.items()]
         lines.append("[sites]")
         for name in self.names:
             address = (addresses or {}).get(name, f"127.0.0.1:{self.ports[name]}")

@@ -13,8 +13,10 @@ from gaussip.errors import CollapseError, DataError, LabelError, SettingError
 from gaussip.exchange.neighbours import Neighbours
 from gaussip.fitting import seeds_of
 from gaussip.parameters import Theta, pack
+from gaussip.preprocessing import NetworkPCA
+from gaussip.preprocessing.agreement import Reduction
 from gaussip.simulation import simulate
-from gaussip.site.program import Program
+from gaussip.site.program import Begin, Program
 from gaussip.site.task import Own, make_task, refuse_few
 
 DECENTRALISED = sorted(name for name, kind in REGISTRY.items() if kind.exchanges)
@@ -101,7 +103,7 @@ def test_unlabelled_sites_and_given_starts(dataset, start):
     np.testing.assert_array_equal(free[2].estimate().means, mixture.site_means_[2])
     given = run_all(make_task(NAMES, **settings("exact", start=start)), owns(dataset))
     assert given[0].exchanges == 60 + 2
-    apart = [Theta(start.weights, start.means + m, start.covariances) for m in range(5)]
+    apart = [Begin(Theta(start.weights, start.means + m, start.covariances), np.eye(3), None) for m in range(5)]
     moved = run_all(make_task(NAMES, **settings("exact", max_rounds=2000)), owns(dataset), apart)
     again = run_all(make_task(NAMES, **settings("exact", max_rounds=2000, start=start)), owns(dataset))
     assert moved[0].converged
@@ -116,6 +118,43 @@ def test_scaled_features_give_the_same_mixture_in_the_table_s_units(dataset):
     plain = run_all(make_task(NAMES, **settings("exact", **changed)), owns(dataset))[0].estimate()
     np.testing.assert_allclose(scaled.means, plain.means * units + 10 * units, rtol=1e-5)
     np.testing.assert_allclose(scaled.covariances, plain.covariances * units[:, None] * units, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mnem", "exact"])
+def test_reduced_shrunk_and_tempered_sites_compute_what_the_estimator_computes(name, dataset):
+    """Principal components agreed on first, then a fit with shrinkage in which unlabelled rows count less."""
+    changed = {"shrinkage": 0.2, "unlabelled_weight": 0.3, "start": "labels", "max_rounds": 40, "tol": 0.0}
+    task = make_task(NAMES, reduction=Reduction(2, True, 2), **settings(name, **changed))
+    programs = run_all(task, owns(dataset))
+    named = np.array(NAMES)[dataset.sites]
+    mixing = "metropolis" if name == "exact" else "row"
+    pca = NetworkPCA(2, standardise=True, mixing=mixing).fit(dataset.X, sites=named)
+    assert {program.basis.digest() for program in programs} == {pca.digest_}
+    assert [program.round for program in programs] == [40] * 5
+    mixture = NetworkGaussianMixture(
+        3, algorithm=name, eta=0.05, max_rounds=40, tol=0.0, init_params="labels", random_state=3, shrinkage=0.2,
+        unlabelled_weight=0.3,
+    )  # fmt: skip
+    reduced = np.empty((len(dataset.X), 2))
+    for site in NAMES:
+        reduced[named == site] = pca.transform(dataset.X[named == site])
+    with pytest.warns(UserWarning, match="not converged"):
+        mixture.fit(reduced, dataset.labels, sites=named)
+    for m, program in enumerate(programs):
+        np.testing.assert_array_equal(program.estimate().covariances, mixture.site_covariances_[m])
+        np.testing.assert_array_equal(program.agreed.target, mixture.shrinkage_target_)
+
+
+def test_a_site_without_labelled_rows_may_count_nothing(dataset):
+    """With weight zero for unlabelled rows the fit is that of the labelled rows, a site without any included."""
+    rows = owns(dataset)
+    rows[2] = rows[2]._replace(labels=np.full(len(rows[2].X), -1))
+    changed = {"unlabelled_weight": 0.0, "start": "labels", "max_rounds": 400, "reg_covar": 0.0, "tol": 1e-12}
+    programs = run_all(make_task(NAMES, **settings("exact", **changed)), rows)
+    X = np.concatenate([own.X[own.labels == 1] for own in rows])
+    for program in (programs[0], programs[2]):
+        np.testing.assert_allclose(program.estimate().means[1], X.mean(axis=0), rtol=1e-8)
+        np.testing.assert_allclose(program.estimate().covariances[1], np.cov(X.T, bias=True), rtol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["mnem", "exact"])

@@ -4,6 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gaussip import NetworkGaussianMixture
+from gaussip.preprocessing import NetworkPCA, NetworkStandardScaler
 
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -31,6 +32,8 @@ check_sample_weights_pandas_series check_sample_weights_shape
 
 def exceptions(estimator):
     """Checks expected to fail, with the reason."""
+    if not isinstance(estimator, NetworkGaussianMixture):
+        return {}
     if type(estimator) is NetworkGaussianMixture:
         return dict.fromkeys(HANDED_LABELS.split(), "the check's labels have more classes than there are components")
     if estimator.n_components == 1:
@@ -41,7 +44,8 @@ def exceptions(estimator):
 
 @quiet
 @parametrize_with_checks(
-    [NetworkGaussianMixture(), Unlabelled(), Unlabelled(2, random_state=0)], expected_failed_checks=exceptions
+    [NetworkGaussianMixture(), Unlabelled(), Unlabelled(2, random_state=0), NetworkPCA(), NetworkStandardScaler()],
+    expected_failed_checks=exceptions,
 )
 def test_scikit_learn_s_own_checks(estimator, check):
     check(estimator)

@@ -16,17 +16,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gaussip import algorithms, model_file, start
-from gaussip.arrays import NDArray, precision_factor, to_numpy
+from gaussip.arrays import NDArray, precision_factor, to_device, to_numpy
 from gaussip.data.generate import sample
 from gaussip.density import responsibilities
 from gaussip.errors import CollapseError, DataError, SettingError, StartError
 from gaussip.fitting import Given, Problem, prepare, seeds_of, starts
 from gaussip.history import Progress
+from gaussip.moments import Shrinkage, shrinkage_of
 from gaussip.parameters import Theta, n_parameters, reorder
 from gaussip.simulation import Run, consensus, place, simulate
 from gaussip.streaming import by_name, on_disk, prepare_on_disk
 from gaussip.telling import telling
-from gaussip.validation import check_cells
+from gaussip.validation import check_cells, check_shrinkage
 
 
 class NetworkGaussianMixture(DensityMixin, BaseEstimator):
@@ -53,6 +54,12 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         Stop after this many rounds, or when the change (see ``history_``) is at most ``tol``.
     reg_covar : float
         Added to the diagonal of every covariance.
+    shrinkage : float in [0, 1)
+        The share of every covariance that is a target's, the same at all sites: the mean covariance of the start, on
+        which they agree before the first round. It lets a site have fewer rows than features.
+    unlabelled_weight : float in [0, 1]
+        What an unlabelled row counts against a labelled one. Below one where the classes are not Gaussian: unlabelled
+        rows then shape the components by more than their class.
     weighting : {"rows", "equal"}
         Whether every row counts alike (the target is the pooled estimate) or every site.
     n_init : int
@@ -77,6 +84,7 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
     sites_ : (M,) names of the sites, sorted
     classes_ : (C,) labels seen in y; component k is class ``classes_[k]``. With fewer classes than components
         `predict` gives component numbers, which need not be the classes' names
+    shrinkage_target_ : (p, p), what covariances are drawn towards; None without shrinkage
     n_rounds_ : int
     converged_ : bool
     history_ : dict of arrays over rounds
@@ -107,6 +115,8 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         max_rounds: int = 1000,
         tol: float = 1e-6,
         reg_covar: float = 1e-6,
+        shrinkage: float = 0.0,
+        unlabelled_weight: float = 1.0,
         weighting: str = "rows",
         n_init: int = 1,
         init_params: str = "kmeans",
@@ -126,6 +136,8 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         self.max_rounds = max_rounds
         self.tol = tol
         self.reg_covar = reg_covar
+        self.shrinkage = shrinkage
+        self.unlabelled_weight = unlabelled_weight
         self.weighting = weighting
         self.n_init = n_init
         self.init_params = init_params
@@ -157,32 +169,43 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
             algorithm = algorithms.make("em", self.eta)
         seeds = seeds_of(self.random_state, self.n_init)
         problem = self._prepared(X, y, sites, sample_weight, seeds[0])
-        if self.warm_start and hasattr(self, "weights_"):
+        goes_on = self.warm_start and hasattr(self, "weights_")
+        if goes_on:
             begin = [self._last(problem)]
         else:
             given = Given(self.weights_init, self.means_init, self.covariances_init)
             begin = starts(problem, self.n_components, self.init_params, seeds[1:], given)
+        target = getattr(self, "shrinkage_target_", None) if goes_on else None
         runs, collapse = [], None
         with telling(self.verbose, self._watch) as watch:
             for theta in begin:
+                shrinkage = self._shrinkage(theta, target)
                 try:
                     run = simulate(
                         algorithm, place(theta, self.device), problem.rows, problem.W,
-                        max_rounds=self.max_rounds, tol=self.tol, reg_covar=self.reg_covar,
+                        max_rounds=self.max_rounds, tol=self.tol, reg_covar=self.reg_covar, shrinkage=shrinkage,
                         weighting=self.weighting, sites=problem.sites.tolist(), watch=watch,
                     )  # fmt: skip
-                    runs.append(run)
+                    runs.append((run, shrinkage))
                 except CollapseError as error:
                     collapse = error
         if collapse is not None and not runs:  # one start that holds is enough
             raise collapse
-        if not runs[0].history.round.size:
+        if not runs[0][0].history.round.size:
             raise SettingError(f"max_rounds={self.max_rounds} ends before {self.algorithm} first looks at the rows")
-        best = max(runs, key=lambda run: float(run.history.log_likelihood[-1]))
+        best, shrinkage = max(runs, key=lambda one: float(one[0].history.log_likelihood[-1]))
         self.sites_, self.classes_ = problem.sites, problem.classes
+        self.shrinkage_target_ = None if shrinkage is None else to_numpy(shrinkage.target)
         self._keep(best, to_numpy(problem.rows.mass))
         self._warn_if_not_converged()
         return self
+
+    def _shrinkage(self, begin: Theta, target: NDArray | None) -> Shrinkage | None:
+        """Towards the start's mean covariance, or the target of the fit that this one goes on from."""
+        found = shrinkage_of(float(self.shrinkage), begin)
+        if found is None:
+            return None
+        return found._replace(target=to_device(found.target if target is None else target, self.device))
 
     def _warn_if_not_converged(self) -> None:
         if not self.converged_:
@@ -203,7 +226,7 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         """The checked problem, of rows in memory or on disk."""
         settings = {
             "n_components": self.n_components, "network": self.network, "mixing": self.mixing, "seed": seed,
-            "device": self.device,
+            "device": self.device, "unlabelled_weight": self.unlabelled_weight,
         }  # fmt: skip
         if on_disk(X):
             problem = prepare_on_disk(X, y, sites, sample_weight, **settings)
@@ -223,6 +246,7 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
             value = getattr(self, name)
             if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
                 raise SettingError(f"{name}={value!r} must be a number of at least 0")
+        check_shrinkage(self.shrinkage)
         if not isinstance(self.verbose, Integral) or self.verbose < 0:
             raise SettingError(f"verbose={self.verbose!r} must be a whole number of at least 0")
 

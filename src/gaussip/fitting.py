@@ -15,7 +15,14 @@ from gaussip.errors import DataError, StartError
 from gaussip.networks import mixing_weights
 from gaussip.parameters import Theta, reorder
 from gaussip.rows import Rows
-from gaussip.validation import check_cells, check_choice, check_row_weights, check_sites_filled, encode_labels
+from gaussip.validation import (
+    check_cells,
+    check_choice,
+    check_row_weights,
+    check_sites_filled,
+    check_unlabelled_weight,
+    encode_labels,
+)
 
 INITS = ("kmeans", "labels")
 
@@ -50,6 +57,7 @@ def prepare(
     seed: int = 0,
     device: str = "cpu",
     columns: Sequence[str] | None = None,
+    unlabelled_weight: float = 1.0,
 ) -> Problem:
     """Check everything a fit is given and lay it out by site.
 
@@ -59,6 +67,7 @@ def prepare(
     y : (n,) labels or None
     sites : (n,) names or None for one site
     columns : (p,) names for errors
+    unlabelled_weight : what an unlabelled row counts against a labelled one
     """
     n, p = X.shape
     check_cells(X, columns if columns is not None else [f"column {j}" for j in range(p)])
@@ -66,6 +75,7 @@ def prepare(
         raise DataError(f"n_components={n_components} is more than the n_samples={n} rows")
     v = check_row_weights(sample_weight, n)
     labels, classes = encode_labels(y, n, n_components)
+    check_unlabelled_weight(unlabelled_weight, labels is not None)
     codes, names = (np.zeros(n, dtype=int), np.array([0])) if sites is None else by_column(sites)
     if len(codes) != n:
         raise DataError(f"sites has {len(codes)} entries for {n} rows")
@@ -86,6 +96,7 @@ def prepare(
         None if labels is None else by_site(labels),
         None if weights is None else [to_device(w, device) for w in weights],
         n_components,
+        unlabelled_weight=unlabelled_weight,
     )
     return Problem(rows, values, weights, names, classes, W)
 

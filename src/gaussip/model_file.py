@@ -32,6 +32,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     arrays |= {f"history_{name}": values for name, values in model.history_.items()}
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names_in_"] = model.feature_names_in_
+    if model.shrinkage_target_ is not None:
+        arrays["shrinkage_target_"] = model.shrinkage_target_
     description = {
         "gaussip": __version__,
         "settings": settings_to_json(model.get_params(deep=False), model.sites_.tolist()),
@@ -54,6 +56,7 @@ def load(kind: type[Model], path: str | os.PathLike[str]) -> Model:
         raise ModelFileError(f"{path} is not a gaussip model: {error}") from error
     if "feature_names_in_" in arrays:
         model.feature_names_in_ = arrays["feature_names_in_"].astype(object)
+    model.shrinkage_target_ = arrays.get("shrinkage_target_")
     model.n_features_in_ = model.means_.shape[1]
     found: Model = model
     return found

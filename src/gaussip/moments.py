@@ -20,8 +20,19 @@ import numpy as np
 from gaussip.arrays import Array, namespace
 from gaussip.errors import DataError
 from gaussip.kernels import Kernel, kernel_for
-from gaussip.parameters import Psi, Theta, n_features, unvech
+from gaussip.parameters import Psi, Theta, n_features, unvech, vech
 from gaussip.rows import Rows
+
+
+class Shrinkage(NamedTuple):
+    """Every covariance is drawn towards a target that all sites share: Sigma_k = (1 - share) S2_k / S0_k + share T.
+
+    Linear in S0 and S2, so that it goes into every site's map and the pooled fixed point is the pooled estimate so
+    shrunk; a site may then have fewer rows than features.
+    """
+
+    share: float  #: in [0, 1)
+    target: Array  #: T, (..., p, p)
 
 
 class Moments(NamedTuple):
@@ -30,6 +41,7 @@ class Moments(NamedTuple):
     mass: Array  #: n, (...)
     sums: Array  #: (..., K, f), the rows (S0_k, S1_k', vech(S2_k)')
     log_likelihood: Array  #: (...), summed over rows
+    shrunk: float = 0.0  #: the share of S2 that is the target's
 
     @property
     def S0(self) -> Array:  # noqa: N802
@@ -47,7 +59,23 @@ class Moments(NamedTuple):
         return unvech(self.sums[..., 1 + n_features(self.sums.shape[-1]) :])
 
 
-def moments(rows: Rows, theta: Theta, reg_covar: float = 0.0, kernel: Kernel | None = None) -> Moments:
+def shrinkage_of(share: float, start: Theta) -> Shrinkage | None:
+    """Shrinkage towards a start's mean covariance: what sites agreed on before the first round."""
+    return Shrinkage(share, mean_covariance(start)) if share else None
+
+
+def mean_covariance(theta: Theta) -> Array:
+    """The components' covariances, averaged by weight, (..., p, p)."""
+    return namespace(theta.means).sum(theta.weights[..., None, None] * theta.covariances, axis=-3)
+
+
+def moments(
+    rows: Rows,
+    theta: Theta,
+    reg_covar: float = 0.0,
+    kernel: Kernel | None = None,
+    shrinkage: Shrinkage | None = None,
+) -> Moments:
     """The moments of each site's rows at that site's theta.
 
     Parameters
@@ -56,6 +84,7 @@ def moments(rows: Rows, theta: Theta, reg_covar: float = 0.0, kernel: Kernel | N
     theta : Theta with the same leading axes
     reg_covar : added to the diagonal of every covariance, as S2 += reg_covar * S0 * I
     kernel : the implementation; the fastest for these arrays by default
+    shrinkage : after reg_covar, S2 = (1 - share) S2 + share * S0 * target
     """
     xp = namespace(theta.means)
     K, p = theta.means.shape[-2:]
@@ -70,10 +99,22 @@ def moments(rows: Rows, theta: Theta, reg_covar: float = 0.0, kernel: Kernel | N
         sums, log_likelihood = kernel.moments(rows.laid_out(kernel), flat, centres, labelled, reg_covar)
     else:
         sums, log_likelihood = _by_chunks(rows, kernel, flat, centres, labelled, reg_covar)
-    return Moments(rows.mass, xp.reshape(sums, (*rows.shape, K, -1)), xp.reshape(log_likelihood, rows.shape))
+    found = Moments(rows.mass, xp.reshape(sums, (*rows.shape, K, -1)), xp.reshape(log_likelihood, rows.shape))
+    return found if shrinkage is None else _shrunk(found, shrinkage)
 
 
-def prepared(rows: Rows, n_components: int, reg_covar: float) -> Callable[[Theta], Moments]:
+def _shrunk(found: Moments, shrinkage: Shrinkage) -> Moments:
+    xp = namespace(found.sums)
+    share, p = shrinkage.share, shrinkage.target.shape[-1]
+    kept, S2 = found.sums[..., : 1 + p], found.sums[..., 1 + p :]
+    target = vech(shrinkage.target)[..., None, :]
+    S2 = (1 - share) * S2 + (share * found.sums[..., :1]) * target
+    return found._replace(sums=xp.concat([kept, S2], axis=-1), shrunk=share)
+
+
+def prepared(
+    rows: Rows, n_components: int, reg_covar: float, shrinkage: Shrinkage | None = None
+) -> Callable[[Theta], Moments]:
     """`moments` of one site's rows in memory, again and again: what does not change is done once."""
     p = rows.centres.shape[-1]
     centres = rows.centres[None]
@@ -86,7 +127,8 @@ def prepared(rows: Rows, n_components: int, reg_covar: float) -> Callable[[Theta
         sums, log_likelihood = kernel.moments(
             laid, Theta(weights[None], means[None], covariances[None]), centres, labelled, reg_covar
         )
-        return Moments(rows.mass, sums[0], log_likelihood[0, ...])
+        found = Moments(rows.mass, sums[0], log_likelihood[0, ...])
+        return found if shrinkage is None else _shrunk(found, shrinkage)
 
     return measure
 
@@ -128,5 +170,9 @@ def _by_chunks(
 
 
 def summary(found: Moments) -> Psi:
-    """(A, B, G) of the paper: the moments divided by the mass, the site's map F_m at that theta, as a psi."""
-    return found.sums / found.mass[..., None, None]
+    """(A, B, G) of the paper: the moments divided by the mass, the site's map F_m at that theta, as a psi.
+
+    Zero at a site of mass zero, whose rows are all unlabelled and count nothing.
+    """
+    mass = found.mass[..., None, None]
+    return found.sums / namespace(mass).where(mass > 0, mass, namespace(mass).ones_like(mass))

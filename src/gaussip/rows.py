@@ -30,6 +30,7 @@ class SiteRows(NamedTuple):
     values: Array | Chunks  # (n, p)
     weights: Array | None  # (n,)
     n_rows: int
+    factor: float = 1.0  # on the weights of rows that come in chunks
 
     def chunks(self) -> Iterator[tuple[Array, Array | None]]:
         """The unlabelled rows and their weights, piece by piece."""
@@ -38,7 +39,7 @@ class SiteRows(NamedTuple):
             return
         for values, labels, weights in self.values:
             free = slice(None) if labels is None else labels < 0
-            yield values[free], None if weights is None else weights[free]
+            yield values[free], _tempered(None if weights is None else weights[free], len(values[free]), self.factor)
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ class Rows:
         weights: Sequence[Array] | None = None,
         n_components: int | None = None,
         device: str = "cpu",
+        unlabelled_weight: float = 1.0,
     ) -> Rows:
         """Rows of a list of sites.
 
@@ -98,25 +100,27 @@ class Rows:
         labels : one (n_m,) integer array per site, -1 where unlabelled; needs ``n_components``
         weights : one (n_m,) array of row weights per site
         device : where chunks are to be computed on
+        unlabelled_weight : in [0, 1], what an unlabelled row counts against a labelled one
         """
         found = []
         for m, x in enumerate(values):
             if isinstance(x, Chunks):
-                found.append(_of_chunks(x, n_components, device))
+                found.append(_of_chunks(x, n_components, device, unlabelled_weight))
             else:
                 y = None if labels is None else to_numpy(labels[m])
-                found.append(_of_array(x, y, None if weights is None else weights[m], n_components))
-        return cls._joined(found, (len(found),))
+                v = None if weights is None else weights[m]
+                found.append(_of_array(x, y, v, n_components, unlabelled_weight))
+        return cls.joined(found, (len(found),))
 
     @classmethod
     def stack(cls, parts: Sequence[Rows]) -> Rows:
         """Rows of equally many sites each, under a new first axis (a study's replicates)."""
         sites = [part.one(m) for part in parts for m in range(len(part.sites))]
-        return cls._joined(sites, (len(parts), *parts[0].shape))
+        return cls.joined(sites, (len(parts), *parts[0].shape))
 
     @classmethod
-    def _joined(cls, parts: Sequence[Rows], shape: tuple[int, ...]) -> Rows:
-        """Rows of single sites together."""
+    def joined(cls, parts: Sequence[Rows], shape: tuple[int, ...]) -> Rows:
+        """Rows of single sites together, as many as the leading axes ``shape`` hold."""
         xp = namespace(parts[0].centres)
         some = next((part.labelled for part in parts if part.labelled is not None), None)
         labelled = None
@@ -149,7 +153,16 @@ class Rows:
         )
 
 
-def _of_array(x: Array, y: NDArray | None, v: Array | None, n_components: int | None) -> Rows:
+def _tempered(weights: Array | None, n_rows: int, factor: float) -> Array | None:
+    """Row weights times a factor."""
+    if factor == 1.0:
+        return weights
+    return np.full(n_rows, factor) if weights is None else factor * weights
+
+
+def _of_array(
+    x: Array, y: NDArray | None, v: Array | None, n_components: int | None, unlabelled_weight: float
+) -> Rows:
     """One site's rows in memory."""
     xp = namespace(x)
     if not xp.isdtype(x.dtype, "real floating"):
@@ -164,10 +177,14 @@ def _of_array(x: Array, y: NDArray | None, v: Array | None, n_components: int | 
         free = indices(np.flatnonzero(y < 0), x)
         x = xp.take(x, free, axis=0)
         v = None if v is None else xp.take(v, free, axis=0)
+    if unlabelled_weight != 1.0:
+        v = xp.ones_like(x[:, 0]) if v is None else v
+        mass = (mass - xp.sum(v)) + unlabelled_weight * xp.sum(v)
+        v = unlabelled_weight * v
     return Rows((), centre, mass, labelled, (SiteRows(x, v, x.shape[0]),))
 
 
-def _of_chunks(chunks: Chunks, n_components: int | None, device: str) -> Rows:
+def _of_chunks(chunks: Chunks, n_components: int | None, device: str, unlabelled_weight: float) -> Rows:
     """One site's rows that stay where they are: a pass for the mean row, and one for the labelled."""
     count, mass, with_labels = 0, 0.0, False
     total: NDArray | float = 0.0
@@ -180,14 +197,17 @@ def _of_chunks(chunks: Chunks, n_components: int | None, device: str) -> Rows:
         raise DataError("the source gave its rows only once: give a function that opens it anew for every pass")
     centre = np.asarray(total / mass)
     labelled: Array = None
-    free = count
+    free, known_mass = count, 0.0
     for values, labels, weights in chunks if with_labels else ():
         if labels is not None:
             part = _labelled_sums(values, labels, weights, centre, n_components)
             labelled = part if labelled is None else labelled + part
             free -= int((labels >= 0).sum())
+            known_mass += (labels >= 0).sum() if weights is None else weights[labels >= 0].sum()
     known = None if labelled is None else to_device(labelled, device)
-    return Rows((), to_device(centre, device), to_device(mass, device), known, (SiteRows(chunks, None, free),))
+    mass = known_mass + unlabelled_weight * (mass - known_mass) if unlabelled_weight != 1.0 else mass
+    site = SiteRows(chunks, None, free, unlabelled_weight)
+    return Rows((), to_device(centre, device), to_device(mass, device), known, (site,))
 
 
 def _labelled_sums(x: Array, y: NDArray, v: Array | None, centre: Array, n_components: int | None) -> Array:

@@ -16,7 +16,7 @@ from gaussip.collapse import collapse_error, healthy
 from gaussip.errors import CollapseError, PooledTargetWarning
 from gaussip.exchange import Stacked
 from gaussip.history import History, Progress
-from gaussip.moments import moments
+from gaussip.moments import Shrinkage, moments
 from gaussip.networks import degree_shares, degrees, listening, stationary_weights, two_way_weights
 from gaussip.parameters import Theta, to_psi, to_theta
 from gaussip.rounds import Carry, Rounds
@@ -88,6 +88,7 @@ def simulate(
     max_rounds: int,
     tol: float = 0.0,
     reg_covar: float = 0.0,
+    shrinkage: Shrinkage | None = None,
     weighting: str = "rows",
     sites: Sequence[Any] | None = None,
     record_collapse: bool = False,
@@ -101,6 +102,7 @@ def simulate(
     start : Theta that broadcasts to the leading axes of ``rows``, the same or one for each site
     rows : Rows with leading axes (M,) or (R, M)
     W : (M, M) weights, dense or sparse
+    shrinkage : of covariances, with a target that broadcasts to the leading axes
     tol : stop when the change is at most this (in every replicate); 0 stops early only when nothing moves
     sites : names of the sites, for errors; 0..M-1 by default
     record_collapse : go on (other replicates) or end quietly where a component collapses, instead of raising
@@ -114,7 +116,8 @@ def simulate(
     warn_if_not_pooled(algorithm, W, weighting, names)
     start = _broadcast(start, rows.shape)
     exchange = Stacked(W, site_axis=len(rows.shape) - 1)
-    rounds = Rounds(algorithm, exchange, partial(moments, rows, reg_covar=reg_covar), rows.mass, tol)
+    measured = partial(moments, rows, reg_covar=reg_covar, shrinkage=shrinkage)
+    rounds = Rounds(algorithm, exchange, measured, rows.mass, tol)
     carry = rounds.begin(start, algorithm.init(start, site_facts(rows.mass, W, weighting)))
     on_gpu = getattr(start.means, "is_cuda", False) and rows.in_memory
     driver = partial(in_batches, marks=marks) if on_gpu else Rounds.one_by_one

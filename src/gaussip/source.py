@@ -6,6 +6,8 @@ import re
 import tomllib
 from typing import Any
 
+import msgspec
+
 from gaussip.errors import GaussipError
 
 Path = tuple[str | int, ...]  # for instance ("cells", 1, "delta")
@@ -35,6 +37,19 @@ class Source:
             path = path[:-1]
         where = f"{self.name}, line {self._lines[path]}" if path else self.name
         return self.kind(f"{where}: {message}")
+
+    def converted(self, values: Any, kind: type[Any], at: Path = ()) -> Any:
+        """Values as a structure; what does not fit is told with its line."""
+        try:
+            return msgspec.convert(values, kind)
+        except msgspec.ValidationError as error:
+            what, _, where = str(error).partition(" - at ")
+            path = [int(part) if part.isdigit() else part for part in re.findall(r"[\w-]+", where.strip("`$"))]
+            unknown = re.search(r"unknown field `([^`]+)`", what)
+            if unknown:
+                keys = ", ".join(field.name for field in msgspec.structs.fields(kind))
+                what, path = f"unknown key {unknown[1]!r}; there are: {keys}", [*path, unknown[1]]
+            raise self.error(what[0].lower() + what[1:], (*at, *path)) from None
 
 
 def _lines(text: str) -> dict[Path, int]:

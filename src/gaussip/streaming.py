@@ -23,6 +23,7 @@ from gaussip.validation import (
     check_cells,
     check_row_weights,
     check_sites_filled,
+    check_unlabelled_weight,
     encode_labels,
     is_unlabelled,
     label_column,
@@ -62,6 +63,7 @@ def prepare_on_disk(
     mixing: str,
     seed: int,
     device: str,
+    unlabelled_weight: float,
 ) -> Problem:
     """Check rows that stay on disk, and lay them out by site.
 
@@ -79,6 +81,7 @@ def prepare_on_disk(
     check_sites_filled(np.array([site.mass for site in seen]), names.tolist())
     distinct = list(dict.fromkeys(label for site in seen for label in site.labels))
     codes, classes = encode_labels(distinct or None, len(distinct), n_components)
+    check_unlabelled_weight(unlabelled_weight, codes is not None)
     known = {} if codes is None else dict(zip(distinct, codes.tolist(), strict=True))
 
     def encode(labels: NDArray) -> NDArray:
@@ -88,7 +91,7 @@ def prepare_on_disk(
             raise DataError(f"a source has the label {error} it had not before; rows must stay the same") from None
 
     labelled = [source.map_labels(encode) for source in sources]
-    rows = Rows.of_sites(labelled, n_components=n_components, device=device)
+    rows = Rows.of_sites(labelled, n_components=n_components, device=device, unlabelled_weight=unlabelled_weight)
     return Problem(rows, [site.sample for site in seen], [site.weights for site in seen], names, classes, W)
 
 

@@ -76,6 +76,20 @@ def check_sites_filled(mass: NDArray, names: Sequence[Any]) -> None:
         raise DataError(f"site {some(empty)}: all rows have weight zero; leave it out, or give it rows that count")
 
 
+def check_unlabelled_weight(weight: Any, labelled: bool) -> None:
+    """Refuse a weight of unlabelled rows that is none, or that leaves no row at all."""
+    if not isinstance(weight, Real) or isinstance(weight, bool) or not 0 <= float(weight) <= 1:
+        raise SettingError(f"unlabelled_weight={weight!r} must be a number in [0, 1]")
+    if weight == 0 and not labelled:
+        raise SettingError("unlabelled_weight=0 leaves no rows: none is labelled. Give labels, or a larger weight")
+
+
+def check_shrinkage(share: Any) -> None:
+    """Refuse a share of the target that leaves nothing of the rows."""
+    if not isinstance(share, Real) or isinstance(share, bool) or not 0 <= float(share) < 1:
+        raise SettingError(f"shrinkage={share!r} must be a number in [0, 1), the target's share of each covariance")
+
+
 def as_column(values: Any) -> NDArray:
     """Names as they are given: words and numbers in one list are not merged."""
     return np.asarray(values, dtype=object if isinstance(values, (list, tuple)) else None)

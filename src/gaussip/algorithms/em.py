@@ -46,7 +46,7 @@ class EM:
 
     def update(self, state: State, moments: Moments) -> State:
         """The M-step, equations (1) and (2)."""
-        return State(m_step(summary(self.gather(moments)), state.theta.means))
+        return State(m_step(summary(self.gather(moments)), state.theta.means, 1 - moments.shrunk))
 
     def estimate(self, state: State) -> Theta:
         """The current estimate."""
@@ -56,11 +56,17 @@ class EM:
         """The sum over sites, given back to every site."""
         xp = namespace(moments.mass)
         axis = moments.mass.ndim - 1
-        return Moments(*(xp.broadcast_to(xp.sum(x, axis=axis, keepdims=True), x.shape) for x in moments))
+        mass, sums, log_likelihood = (
+            xp.broadcast_to(xp.sum(x, axis=axis, keepdims=True), x.shape) for x in moments[:3]
+        )
+        return Moments(mass, sums, log_likelihood, moments.shrunk)
 
 
-def m_step(psi: Psi, about: Array) -> Theta:
-    """Theta of (A, B, G) with G about other means than the new: Sigma = G/A - (mu - about)(mu - about)'."""
+def m_step(psi: Psi, about: Array, own: float = 1.0) -> Theta:
+    """Theta of (A, B, G) with G about other means than the new: Sigma = G/A - own (mu - about)(mu - about)'.
+
+    ``own`` is the share of G that is the rows'; the rest is a target's, which was about no mean.
+    """
     theta = to_theta(psi)
     moved = theta.means - about
-    return theta._replace(covariances=theta.covariances - moved[..., :, None] * moved[..., None, :])
+    return theta._replace(covariances=theta.covariances - own * moved[..., :, None] * moved[..., None, :])

@@ -24,6 +24,7 @@ from gaussip.collapse import healthy
 from gaussip.errors import SettingError
 from gaussip.exchange import Message
 from gaussip.moments import Moments, summary
+from gaussip.networks.balance import diameter
 from gaussip.networks.weights import metropolis
 from gaussip.parameters import Psi, Theta, Unit, to_psi, to_theta, unit_of
 
@@ -169,7 +170,7 @@ class Exact:
         table = xp.maximum(state.table, xp.reshape(heard[..., :size], state.table.shape))
         reference = xp.maximum(state.reference, xp.reshape(heard[..., size:], state.reference.shape))
         state = state._replace(table=table, reference=reference)
-        if state.plan.exchanges == 0 and bool(xp.all(table[..., -1] > 0)):
+        if state.plan.exchanges == 0 and bool(xp.all(xp.any(table > 0, axis=-1))):
             state = state._replace(plan=plan_of(table))
         if not state.started:
             return state, None
@@ -278,9 +279,8 @@ def plan_of(table: Array) -> Plan:
     if M == 1:
         return Plan(1, 1, 1, 0.0, 0.0)
     graph = sparse.csr_array(links.astype(float))
-    diameter = int(sparse.csgraph.shortest_path(graph, unweighted=True).max())
     eigenvalues = np.linalg.eigvalsh(metropolis(graph).toarray())
-    plan = Plan(diameter, 1, 1, float(eigenvalues[0]), float(eigenvalues[-2]))
+    plan = Plan(diameter(graph), 1, 1, float(eigenvalues[0]), float(eigenvalues[-2]))
     largest = mass.max(axis=-1) / mass.mean(axis=-1)
     found = {_with_exchanges(plan, float(nu)) for nu in (largest.min(), largest.max())}
     if len(found) > 1:

@@ -35,6 +35,12 @@ def run(
     rounds: Annotated[int, typer.Option(help="Most rounds.")] = 1000,
     tol: Annotated[float, typer.Option(help="Stop when the change is at most this.")] = 1e-6,
     reg_covar: Annotated[float, typer.Option(help="Added to every variance.")] = 1e-6,
+    shrinkage: Annotated[
+        float, typer.Option(help="Share of every covariance that is the start's mean covariance, in [0, 1).")
+    ] = 0.0,
+    unlabelled_weight: Annotated[
+        float, typer.Option(help="What an unlabelled row counts against a labelled one, in [0, 1].")
+    ] = 1.0,
     weighting: Annotated[str, typer.Option(help="rows (the pooled target) or equal.")] = "rows",
     start: Annotated[str, typer.Option(help="kmeans, labels, or a model file to go on from.")] = "kmeans",
     n_init: Annotated[int, typer.Option(help="Number of k-means starts; the best fit is kept.")] = 1,
@@ -84,7 +90,8 @@ def run(
         joining = read_network(network, by_column(of_row)[1].tolist())
     mixture.set_params(
         n_components=components, algorithm=algorithm, network=joining, mixing=mixing, eta=eta, max_rounds=rounds,
-        tol=tol, reg_covar=reg_covar, weighting=weighting, n_init=n_init, device=device, random_state=seed,
+        tol=tol, reg_covar=reg_covar, shrinkage=shrinkage, unlabelled_weight=unlabelled_weight,
+        weighting=weighting, n_init=n_init, device=device, random_state=seed,
         warm_start=goes_on, init_params=mixture.init_params if goes_on else start,
     )  # fmt: skip
     with progress(rounds) as advance:

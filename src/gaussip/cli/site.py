@@ -42,7 +42,7 @@ def run(
         signal.signal(number, _stop)
     from gaussip.federation.folders import read
     from gaussip.site.lock import alone
-    from gaussip.site.model import mixture_of
+    from gaussip.site.model import keep
     from gaussip.site.overheard import overhearing
     from gaussip.site.run import SiteRun
     from gaussip.site.table import read_own
@@ -55,7 +55,7 @@ def run(
             found,
             own,
             tell=_tell,
-            keep=lambda end: mixture_of(found, end).save(found.model),
+            keep=lambda end: keep(found, end),
             watch=lambda program: advance(found.site, program.round) if program.round % 20 == 0 else None,
             patience=None if minutes is None else 60 * minutes,
         )
@@ -65,10 +65,13 @@ def run(
         f"{found.site}: {'converged' if end.converged else 'not converged'} after {end.rounds} rounds, "
         f"log-likelihood {end.log_likelihood:.6g} per row here; model written to {found.model}"
     )
+    reduces = found.description.reduce is not None
+    if reduces:
+        text += f", the basis of its {end.theta.means.shape[1]} features to {found.basis}"
     return Answer(
         [text], site=found.site, model=str(found.model), rounds=end.rounds, converged=end.converged,
         log_likelihood=end.log_likelihood, change=end.change, disagreement=end.disagreement,
-        run=found.run.name,
+        run=found.run.name, basis=str(found.basis) if reduces else None,
     )  # fmt: skip
 
 

@@ -125,6 +125,12 @@ def pick(
     )
 
 
+def numeric_columns(table: pa.Table) -> list[str]:
+    """The columns that hold numbers."""
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return [field.name for field in table.schema if any(kind(field.type) for kind in kinds)]
+
+
 def read_network(path: str | os.PathLike[str], sites: Sequence[Any] | None = None) -> nx.DiGraph:
     """A directed graph from a table with columns ``sender`` and ``hearer`` and maybe ``weight``.
 

@@ -17,11 +17,14 @@ from gaussip.errors import FederationError, GaussipError
 from gaussip.fitting import seeds_of
 from gaussip.networks import MIXINGS
 from gaussip.parameters import Theta
+from gaussip.preprocessing.agreement import Reduction
+from gaussip.preprocessing.transformers import check_keep
 from gaussip.simulation import WEIGHTINGS
 from gaussip.site.task import Task, make_task
 from gaussip.source import Path as Where
 from gaussip.source import Source
 from gaussip.start import MIN_COUNT, checked
+from gaussip.validation import check_shrinkage, check_unlabelled_weight
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")  # a folder, a part of a certificate's name, a key
 
@@ -40,6 +43,14 @@ class Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     covariances: list[list[list[float]]]
 
 
+class Reduce(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Principal components in place of the features."""
+
+    keep: int | float  #: how many, or the share of the variance that they are to exceed
+    standardise: bool = False  #: whether features are first divided by their standard deviations
+    at_most: int = 100  #: components, where keep is a share
+
+
 class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a TOML of a federation says; the order of keys and sites does not matter."""
 
@@ -54,12 +65,15 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     start: str | Given = "kmeans"
     seed: int = 0
     scale: bool = False
+    reduce: Reduce | None = None
     labels: str | None = None  #: column
     classes: list[str | int] | None = None
     weights: str | None = None  #: column
     max_rounds: int = 1000
     tol: float = 1e-6
     reg_covar: float = 1e-6
+    shrinkage: float = 0.0
+    unlabelled_weight: float = 1.0
     weighting: str = "rows"
     min_count: int = MIN_COUNT
     fsync_every: int = 32
@@ -91,8 +105,16 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             eta=self.eta, n_components=self.components, n_features=len(self.features),
             labelled=self.labels is not None, start=_start(self.start), seed=start_seed, scale=self.scale,
             reg_covar=self.reg_covar, weighting=self.weighting, max_rounds=self.max_rounds, tol=self.tol,
-            min_count=self.min_count,
+            min_count=self.min_count, shrinkage=self.shrinkage, unlabelled_weight=self.unlabelled_weight,
+            reduction=self._reduction(),
         )  # fmt: skip
+
+    def _reduction(self) -> Reduction | None:
+        if self.reduce is None:
+            return None
+        keep = check_keep(self.reduce.keep, len(self.features))
+        most = keep if isinstance(keep, int) else min(self.reduce.at_most, len(self.features))
+        return Reduction(keep, self.reduce.standardise, most)
 
     def common_name(self, site: str) -> str:
         """The name in a site's certificate."""
@@ -133,8 +155,10 @@ def of_text(text: str, name: str = "federation.toml") -> Description:
     source = Source(text, name, FederationError)
     sites = source.values.get("sites")
     for site, entry in sites.items() if isinstance(sites, dict) else ():
-        converted(source, entry, SiteEntry, ("sites", site))
-    found: Description = converted(source, source.values, Description, ())
+        source.converted(entry, SiteEntry, ("sites", site))
+    if isinstance(source.values.get("reduce"), dict):
+        source.converted(source.values["reduce"], Reduce, ("reduce",))
+    found: Description = source.converted(source.values, Description)
     for key in ("without", "going_on_from"):
         if key in source.values:
             raise source.error(f"{key} is not for a description: gaussip site go-on keeps it", (key,))
@@ -154,20 +178,6 @@ def refuse_faults(
         text = str(problem)
         key = next((key for key in ("algorithm", "eta", "network", "mixing") if key in text), "network")
         raise error(text, (key,)) from problem
-
-
-def converted(source: Source, values: Any, kind: type[Any], at: Where) -> Any:
-    """Values as a structure; what does not fit is told with its line."""
-    try:
-        return msgspec.convert(values, kind)
-    except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at ")
-        path = [int(part) if part.isdigit() else part for part in re.findall(r"[\w-]+", where.strip("`$"))]
-        unknown = re.search(r"unknown field `([^`]+)`", what)
-        if unknown:
-            keys = ", ".join(field.name for field in msgspec.structs.fields(kind))
-            what, path = f"unknown key {unknown[1]!r}; there are: {keys}", [*path, unknown[1]]
-        raise source.error(what[0].lower() + what[1:], (*at, *path)) from None
 
 
 def _faults(d: Description) -> Any:
@@ -231,7 +241,21 @@ def _faults(d: Description) -> Any:
     for before in d.going_on_from:
         if not re.fullmatch(r"[0-9a-f]{12}@\d{1,12}", before):
             yield "going_on_from", f"{before!r} is no run and round to go on from"
-    if isinstance(d.start, Given):
+    checks: dict[str, Callable[[], object]] = {
+        "shrinkage": lambda: check_shrinkage(d.shrinkage),
+        "unlabelled_weight": lambda: check_unlabelled_weight(d.unlabelled_weight, d.labels is not None),
+        "reduce": lambda: d.reduce is None or check_keep(d.reduce.keep, len(d.features)),
+    }
+    for key, check in checks.items():
+        try:
+            check()
+        except GaussipError as error:
+            yield key, str(error)
+    if d.reduce is not None and d.reduce.at_most < 1:
+        yield "reduce", f"at_most must be at least 1, not {d.reduce.at_most}"
+    if isinstance(d.start, Given) and d.reduce is not None:
+        yield "start", "a start cannot be given in features that are yet to be agreed on: leave start or reduce out"
+    elif isinstance(d.start, Given):
         try:
             checked(_theta(d.start), d.components, len(d.features))
         except (GaussipError, ValueError) as error:

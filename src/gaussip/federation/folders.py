@@ -82,6 +82,11 @@ class SiteFolder(NamedTuple):
         """Where its model goes."""
         return self.path / "model.npz"
 
+    @property
+    def basis(self) -> Path:
+        """Where the basis goes, if the federation reduces its features."""
+        return self.path / "basis.npz"
+
 
 def read(path: Path) -> SiteFolder:
     """A site's folder, refused where something is missing or does not fit."""
@@ -95,7 +100,7 @@ def read(path: Path) -> SiteFolder:
     except (OSError, UnicodeDecodeError) as error:
         raise FederationError(f"cannot read {path / 'site.toml'}: {error}") from error
     source = Source(text, str(path / "site.toml"), FederationError)
-    settings: Settings = description.converted(source, source.values, Settings, ())
+    settings: Settings = source.converted(source.values, Settings)
     if settings.listen is not None:
         description.split_address(settings.listen)
     if settings.patience is not None and not settings.patience > 0:

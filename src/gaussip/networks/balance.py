@@ -52,6 +52,11 @@ def stationary_weights(W: Any) -> NDArray:
     return np.asarray(np.linalg.solve(system, np.eye(M)[-1]))
 
 
+def diameter(W: Any) -> int:
+    """The exchanges in which all hear from all: the longest of the shortest ways between two sites."""
+    return int(sparse.csgraph.shortest_path(sparse.csr_array(listening(W)), unweighted=True).max())
+
+
 def listening(W: Any) -> NDArray:
     """(M, M), one where a site hears another."""
     hears = (_dense(W) > 0).astype(float)

@@ -19,7 +19,7 @@ from gaussip.simulation import Run
 from gaussip.site.program import Program
 from gaussip.site.task import Own, make_task
 from gaussip.start import MIN_COUNT
-from gaussip.validation import check_row_weights, check_sites_filled, encode_labels
+from gaussip.validation import check_row_weights, check_sites_filled, check_unlabelled_weight, encode_labels
 
 
 def world() -> Any:
@@ -54,6 +54,7 @@ def fit(
         raise SettingError("--exchange mpi runs one start, from k-means or labels, on CPUs")
     mixture._check_settings()
     labels, classes = encode_labels(y, len(X), mixture.n_components)
+    check_unlabelled_weight(mixture.unlabelled_weight, labels is not None)
     weights = check_row_weights(sample_weight, len(X))
     if weights is not None:
         check_sites_filled(np.bincount(codes, weights), names.tolist())
@@ -63,7 +64,7 @@ def fit(
         algorithm=mixture.algorithm, eta=mixture.eta, n_components=mixture.n_components, n_features=X.shape[1],
         labelled=labels is not None, start=mixture.init_params, seed=start_seed, scale=False,
         reg_covar=mixture.reg_covar, weighting=mixture.weighting, max_rounds=mixture.max_rounds, tol=mixture.tol,
-        min_count=MIN_COUNT,
+        min_count=MIN_COUNT, shrinkage=mixture.shrinkage, unlabelled_weight=mixture.unlabelled_weight,
     )  # fmt: skip
     mine = codes == communicator.Get_rank()
     own = Own(X[mine], None if labels is None else labels[mine], None if weights is None else weights[mine])
@@ -79,8 +80,9 @@ def fit(
     if found is None:
         return False
     mixture.sites_, mixture.classes_ = names, classes
-    masses = np.bincount(codes, weights).astype(float)
     assert program.agreed is not None
+    masses = program.agreed.facts[:, 0].copy()
+    mixture.shrinkage_target_ = program.agreed.target if mixture.shrinkage else None
     mixture._keep(_run_of(program, found, masses, program.agreed.start), masses)
     mixture.n_features_in_ = X.shape[1]
     mixture._warn_if_not_converged()

@@ -125,7 +125,7 @@ class Journal:
         self._rings: dict[int, tuple[Ring, Ring]] = {}
         self._synced = 0
         self._lock = threading.Lock()  # a neighbour may ask for messages at any time
-        for phase in range(3):
+        for phase in range(-1, 3):
             if self._path(phase, "state").exists() and self._path(phase, "messages").exists():
                 self._open(phase, 0)
 
@@ -147,13 +147,16 @@ class Journal:
             )
         return self._rings[phase]
 
-    def write(self, entry: Entry) -> bool:
-        """Keep an entry before its message is sent; whether everything was forced to disk just now."""
+    def write(self, entry: Entry, room: int = 0) -> bool:
+        """Keep an entry before its message is sent; whether everything was forced to disk just now.
+
+        ``room`` is what an entry of its phase may grow to, where it does not keep its size.
+        """
         record = msgspec.msgpack.encode(_Kept(entry.exchange, entry.phase, entry.leaves))
         sync = entry.exchange % self._every == 0
         with self._lock:
             new = entry.phase not in self._rings
-            state, messages = self._open(entry.phase, len(record) + 9 * len(entry.leaves))
+            state, messages = self._open(entry.phase, max(len(record) + 9 * len(entry.leaves), room))
             messages.write(entry.exchange, entry.message)
             state.write(entry.exchange, record, entry.exchange % self.RUNNING)
             if sync or new:

@@ -14,6 +14,7 @@ from gaussip.errors import DataError, FederationError, FileError
 from gaussip.files import whole
 from gaussip.model_file import read, write
 from gaussip.parameters import Theta
+from gaussip.preprocessing.basis import Basis
 from gaussip.site.program import Agreed
 from gaussip.site.task import Own
 
@@ -56,13 +57,23 @@ class Keeping:
 
     def write_agreed(self, agreed: Agreed) -> None:
         """Keep what the survey ended with."""
-        arrays = {"facts": agreed.facts, **agreed.start._asdict()}
+        arrays = {"facts": agreed.facts, "target": agreed.target, **agreed.start._asdict()}
         write(self.folder / "agreed.npz", arrays, {"what": "agreed"})
 
     def agreed(self) -> Agreed:
         """What the survey ended with."""
         arrays, _ = read(self.folder / "agreed.npz")
-        return Agreed(arrays["facts"], Theta(arrays["weights"], arrays["means"], arrays["covariances"]))
+        start = Theta(arrays["weights"], arrays["means"], arrays["covariances"])
+        return Agreed(arrays["facts"], start, arrays["target"])
+
+    def write_basis(self, basis: Basis, exchanges: int) -> None:
+        """Keep the basis that was agreed on, in so many exchanges."""
+        write(self.folder / "basis.npz", basis._asdict(), {"what": "basis", "exchanges": exchanges})
+
+    def basis(self) -> tuple[Basis, int]:
+        """The basis, and the exchanges in which it was agreed on."""
+        arrays, description = read(self.folder / "basis.npz")
+        return Basis(*(arrays[name] for name in Basis._fields)), description["exchanges"]
 
     def _checkpoint(self, round: int) -> Path:
         return self.folder / "checkpoints" / f"{round:010d}.npz"

@@ -11,7 +11,9 @@ from gaussip.arrays import NDArray
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.federation.folders import SiteFolder
 from gaussip.history import History
+from gaussip.preprocessing.basis import reduced_names
 from gaussip.site.ending import End
+from gaussip.site.keeping import Keeping
 from gaussip.site.table import sorted_classes
 
 
@@ -21,7 +23,8 @@ def mixture_of(folder: SiteFolder, end: End) -> NetworkGaussianMixture:
     network: Any = d.network if isinstance(d.network, str) else nx.Graph(d.network)
     mixture = NetworkGaussianMixture(
         d.components, algorithm=d.algorithm, network=network, mixing=d.mixing, eta=d.eta, max_rounds=d.max_rounds,
-        tol=d.tol, reg_covar=d.reg_covar, weighting=d.weighting, random_state=d.seed,
+        tol=d.tol, reg_covar=d.reg_covar, shrinkage=d.shrinkage, unlabelled_weight=d.unlabelled_weight,
+        weighting=d.weighting, random_state=d.seed,
         init_params=d.start if isinstance(d.start, str) else "kmeans",
     )  # fmt: skip
     mixture.weights_, mixture.means_, mixture.covariances_ = end.theta
@@ -34,10 +37,19 @@ def mixture_of(folder: SiteFolder, end: End) -> NetworkGaussianMixture:
         "disagreement": end.disagreement, "bytes": float("nan"),
     }  # fmt: skip
     mixture.history_ = {name: _one(last[name]) for name in History._fields}
-    mixture.n_features_in_ = len(d.features)
-    mixture.feature_names_in_ = np.array(d.features, dtype=object)
+    mixture.n_features_in_ = end.theta.means.shape[1]
+    names = d.features if d.reduce is None else reduced_names(mixture.n_features_in_)
+    mixture.feature_names_in_ = np.array(names, dtype=object)
+    mixture.shrinkage_target_ = Keeping(folder.run).agreed().target if d.shrinkage else None
     return mixture
 
 
 def _one(value: float | None) -> NDArray:
     return np.array([np.nan if value is None else value])
+
+
+def keep(folder: SiteFolder, end: End) -> None:
+    """Write the model and, where the features were reduced, the basis in which it is."""
+    mixture_of(folder, end).save(folder.model)
+    if folder.description.reduce is not None:
+        Keeping(folder.run).basis()[0].save(folder.basis, folder.description.features)

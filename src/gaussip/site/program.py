@@ -16,22 +16,33 @@ from gaussip.arrays import NDArray
 from gaussip.collapse import REMEDY, collapse_error, healthy
 from gaussip.errors import CollapseError, GaussipError, StartError
 from gaussip.exchange import Message
-from gaussip.moments import prepared
+from gaussip.moments import Shrinkage, mean_covariance, prepared
 from gaussip.parameters import Theta
+from gaussip.preprocessing.agreement import Agreement
+from gaussip.preprocessing.basis import Basis
 from gaussip.rows import Rows
 from gaussip.simulation import site_facts
 from gaussip.site import survey
 from gaussip.site.task import Own, Task
 from gaussip.start import location_and_spread
 
-FACTS, CENTRES, FIT = range(3)
+REDUCE, FACTS, CENTRES, FIT = range(-1, 3)
 
 
 class Agreed(NamedTuple):
     """What the survey ends with; the first round needs nothing else of it."""
 
     facts: NDArray  #: (M, size)
-    start: Theta  #: in the units of the table
+    start: Theta  #: in the units of the table, or of the basis
+    target: NDArray  #: (p, p), what covariances are drawn towards, in the same units
+
+
+class Begin(NamedTuple):
+    """What a run begins with that goes on from another's checkpoint."""
+
+    start: Theta  #: the site's own
+    target: NDArray  #: the first run's
+    basis: Basis | None  #: the first run's
 
 
 class Program:
@@ -39,16 +50,22 @@ class Program:
 
     Parameters
     ----------
-    begin : the site's own start, in place of an agreed one, for a run that goes on from a checkpoint
+    begin : for a run that goes on from a checkpoint, in place of what would be agreed on
     """
 
-    def __init__(self, task: Task, index: int, own: Own, begin: Theta | None = None) -> None:
+    def __init__(self, task: Task, index: int, own: Own, begin: Begin | None = None) -> None:
         self.task, self.index = task, index
         self._own, self._begin = own, begin
-        self._rows = self._laid_out(own.X)
-        self.phase = FACTS
         self.exchanges = 0  #: so far
-        self.memory: Any = (survey.table_of(survey.facts_piece(own, self._rows), index, len(task.sites)),)
+        self._reduced = 0  # exchanges before the survey
+        self.basis: Basis | None = None
+        self._agreement: Agreement | None = None
+        self.phase = REDUCE
+        if task.wanted is not None and begin is None:
+            self._agreement = Agreement(own.X, index, task.wanted)
+            self.memory: Any = self._agreement.memory
+        else:
+            self._begin_survey(None if begin is None else begin.basis)
         self.agreed: Agreed | None = None
         self.over = False
         self.converged = False
@@ -64,19 +81,49 @@ class Program:
 
     @property
     def _surveyed(self) -> int:
-        return self.task.diameter if self._begin is not None else self.task.survey_rounds
+        survey = self.task.diameter if self._begin is not None else self.task.survey_rounds
+        return self._reduced + survey if self.phase != REDUCE else self.exchanges
+
+    @property
+    def room(self) -> int:
+        """Bytes that the memory may grow to in this phase; zero where it keeps its size."""
+        return self.task.wanted.room if self.phase == REDUCE and self.task.wanted is not None else 0
+
+    def resume_reducing(self, memory: Any) -> None:
+        """Go on agreeing on a basis from a memory that was kept."""
+        assert self._agreement is not None
+        self._agreement.resume(memory)
+        self.memory = memory
+
+    def resume_reduced(self, basis: Basis, exchanges: int) -> None:
+        """Go on after the basis was agreed on, in so many exchanges."""
+        self._reduced = exchanges
+        self._begin_survey(basis)
+
+    def _begin_survey(self, basis: Basis | None) -> None:
+        """Rows in the basis, if there is one; the site's facts."""
+        if basis is not None:
+            self.basis, self._agreement = basis, None
+            self._own = self._own._replace(X=basis.reduced(self._own.X))
+            self.task = self.task._replace(n_features=len(basis.variances))
+        self._rows = self._laid_out(self._own.X)
+        piece = survey.facts_piece(self._own, self._rows)
+        self.memory = (survey.table_of(piece, self.index, len(self.task.sites)),)
+        self.phase = FACTS
 
     def message(self) -> Message:
         """What the neighbours get."""
         if self.phase == FIT:
             return self.task.algorithm.message(self.memory)
-        return {"max": self.memory[-1]}
+        return {"max": self.memory[-1]} if self._agreement is None else self._agreement.message()
 
     def check(self, message: Message) -> bool:
         """Whether a neighbour can have sent this."""
         if self.phase == FIT:
             check = getattr(self.task.algorithm, "check", None)
             return check is None or bool(check(message, self.memory))
+        if self._agreement is not None:
+            return self._agreement.check(message)
         return survey.can_be_told(message["max"], self.memory[-1])
 
     def absorb(self, own: Message, heard: Message) -> None:
@@ -86,9 +133,15 @@ class Program:
         if self.phase == FIT:
             self._one_round(heard)
             return
+        if self._agreement is not None:
+            self._agreement.absorb(heard)
+            self.memory = self._agreement.memory
+            if self._agreement.basis is not None:
+                self.resume_reduced(self._agreement.basis, self.exchanges)
+            return
         *known, table = self.memory
         self.memory = (*known, np.maximum(table, heard["max"]))
-        if self.exchanges % self.task.diameter == 0:
+        if (self.exchanges - self._reduced) % self.task.diameter == 0:
             self._next_phase()
 
     def _next_phase(self) -> None:
@@ -100,31 +153,35 @@ class Program:
             return
         centres = self.memory[1] if self.phase == CENTRES else None
         try:
-            begin = self._begin if self._begin is not None else survey.start_of(facts, centres, self.task)
+            begin = self._begin.start if self._begin is not None else survey.start_of(facts, centres, self.task)
         except GaussipError:
             raise
         except ValueError as error:
             raise StartError(f"no start can be made of what the sites told: {error}") from error
-        self.begin_fit(Agreed(self.memory[0], begin))
+        target = self._begin.target if self._begin is not None else mean_covariance(begin)
+        self.begin_fit(Agreed(self.memory[0], begin, target))
 
     def begin_fit(self, agreed: Agreed) -> None:
         """The State before the first round."""
-        begin = agreed.start
+        begin, target = agreed.start, agreed.target
         if self.task.scale:
             self._location, self._spread = location_and_spread(survey.facts_of(agreed.facts, self.task).extents)
             self._rows = self._laid_out((self._own.X - self._location) / self._spread)
             squares = self._spread[:, None] * self._spread
             begin = Theta(begin.weights, (begin.means - self._location) / self._spread, begin.covariances / squares)
+            target = target / squares
         facts = site_facts(agreed.facts[:, 0].copy(), self.task.W, self.task.weighting)
-        self._measure = prepared(self._rows, self.task.n_components, self.task.reg_covar)
+        shrinkage = Shrinkage(self.task.shrinkage, target) if self.task.shrinkage else None
+        self._measure = prepared(self._rows, self.task.n_components, self.task.reg_covar, shrinkage)
         self.memory = self.task.algorithm.init(begin, Site(*(part[self.index, ...] for part in facts)))
         self.agreed, self.phase = agreed, FIT
 
     def _laid_out(self, X: NDArray) -> Rows:
         labels, weights = self._own.labels, self._own.weights
         return Rows.of_sites(
-            [X], None if labels is None else [labels], None if weights is None else [weights], self.task.n_components
-        ).one(0)
+            [X], None if labels is None else [labels], None if weights is None else [weights], self.task.n_components,
+            unlabelled_weight=self.task.unlabelled_weight,
+        ).one(0)  # fmt: skip
 
     def _one_round(self, heard: Message) -> None:
         algorithm: Any = self.task.algorithm

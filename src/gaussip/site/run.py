@@ -13,13 +13,12 @@ from gaussip.errors import DisagreementError, FileError, PausedError
 from gaussip.exchange import wire
 from gaussip.exchange.neighbours import Neighbours
 from gaussip.federation.folders import SiteFolder
-from gaussip.parameters import Theta
 from gaussip.site.ending import End, end_of, finish, stay_for_others
 from gaussip.site.journal import Entry, Journal, leaves_of, tree_of
 from gaussip.site.keeping import Keeping, digest_of
 from gaussip.site.links import Links
 from gaussip.site.mailbox import Mailbox
-from gaussip.site.program import FIT, Program
+from gaussip.site.program import FACTS, FIT, REDUCE, Begin, Program
 from gaussip.site.records import Records
 from gaussip.site.reporter import Reporter
 from gaussip.site.service import Service
@@ -77,13 +76,17 @@ class SiteRun:
         )  # fmt: skip
         self.service.done = {self.names.index(name) for name in self.keeping.done() if name in self.names}
 
-    def _beginning(self) -> Theta | None:
-        """The site's own start where operators agreed to go on from a checkpoint of another run."""
+    def _beginning(self) -> Begin | None:
+        """What the run begins with where operators agreed to go on from a checkpoint of another."""
         before = self._folder.description.going_on_from
         run, _, round = before[-1].partition("@") if before else ("", "", "0")
         if int(round) == 0:
             return None
-        return Keeping(self._folder.path / "runs" / run).checkpoint(int(round))
+        kept = Keeping(self._folder.path / "runs" / run)
+        basis = kept.basis()[0] if self._folder.description.reduce is not None else None
+        if basis is not None:
+            self.keeping.write_basis(basis, 0)
+        return Begin(kept.checkpoint(int(round)), kept.agreed().target, basis)
 
     def _receive(self, sender: str, data: bytes, alone: bool) -> None:
         """The engine's threads only enqueue."""
@@ -150,7 +153,11 @@ class SiteRun:
         if entry is None:
             return 1
         program = self.program
-        if entry.phase == FIT:
+        if entry.phase != REDUCE and program.phase == REDUCE:
+            program.resume_reduced(*self.keeping.basis())
+        if entry.phase == REDUCE:
+            program.resume_reducing(tree_of(entry.leaves, program.memory))
+        elif entry.phase == FIT:
             program.begin_fit(self.keeping.agreed())
             program.memory = tree_of(entry.leaves, program.memory)
         else:
@@ -216,7 +223,8 @@ class SiteRun:
                 self._first = None  # its message is kept and sent already
             else:
                 data = wire.encode(wire.Round(self._id, self._me, number, wire.parts_of(mine)))
-                forced = journal.write(Entry(number, program.phase, data, leaves_of(program.memory)))
+                entry = Entry(number, program.phase, data, leaves_of(program.memory))
+                forced = journal.write(entry, program.room)
                 self.service.newest = number
                 self.links.tell_all(data)
                 self._audit(number, data, self._hearers)
@@ -225,9 +233,16 @@ class SiteRun:
             heard = self._mailbox.wait(number, mine, program.check, self._idle)
             if self.reporter.waits:
                 self.reporter.waiting(set(), 0.0, None)
-            surveying = program.phase != FIT
+            phase = program.phase
             program.absorb(mine, self.near.combine(mine, heard))
-            if surveying and program.phase == FIT:
+            if phase == REDUCE and program.phase == FACTS:
+                assert program.basis is not None
+                self.keeping.write_basis(program.basis, program.exchanges)
+                self.records.event(
+                    "agreed on a basis", exchange=program.exchanges, components=len(program.basis.variances),
+                    digest=program.basis.digest()[:12],
+                )  # fmt: skip
+            if phase != FIT and program.phase == FIT:
                 assert program.agreed is not None
                 self.keeping.write_agreed(program.agreed)
                 self.records.event("agreed on a start", exchange=program.exchanges)

@@ -12,8 +12,9 @@ from gaussip.algorithms import Algorithm
 from gaussip.algorithms.together import stopping_together
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, LabelError, SettingError
-from gaussip.networks import listening, mixing_weights, two_way_weights
+from gaussip.networks import diameter, mixing_weights, two_way_weights
 from gaussip.parameters import Theta, width
+from gaussip.preprocessing.agreement import Reduction, Wanted, wanted_of
 from gaussip.simulation import warn_if_not_pooled
 
 
@@ -43,6 +44,9 @@ class Task(NamedTuple):
     max_rounds: int
     tol: float
     min_count: int  #: the fewest rows a shared statistic may stand for
+    shrinkage: float = 0.0  #: the share of every covariance that is the start's mean covariance
+    unlabelled_weight: float = 1.0  #: what an unlabelled row counts against a labelled one
+    wanted: Wanted | None = None  #: the basis that the sites agree on first, if they reduce their features
 
     @property
     def survey_rounds(self) -> int:
@@ -52,13 +56,23 @@ class Task(NamedTuple):
     @property
     def longest_message(self) -> int:
         """Bytes that no message of the run exceeds."""
-        M, K, f = len(self.sites), self.n_components, width(self.n_features)
-        piece = 2 + 4 * self.n_features + K * (1 + f) + self.n_features**2
-        return 8 * (M * piece + M * (M // 24 + 2) + 4 * K * f) + 1024
+        p = self.n_features if self.wanted is None else self.wanted.most
+        M, K, f = len(self.sites), self.n_components, width(p)
+        piece = 2 + 4 * p + K * (1 + f) + p**2
+        reducing = 0 if self.wanted is None else self.wanted.longest
+        return 8 * max(M * piece + M * (M // 24 + 2) + 4 * K * f, reducing) + 1024
 
 
 def make_task(
-    sites: tuple[str, ...], *, network: Any, mixing: str, network_seed: int, algorithm: str, eta: float, **rest: Any
+    sites: tuple[str, ...],
+    *,
+    network: Any,
+    mixing: str,
+    network_seed: int,
+    algorithm: str,
+    eta: float,
+    reduction: Reduction | None = None,
+    **rest: Any,
 ) -> Task:
     """The task of these settings; refuses networks and algorithms with which sites cannot work."""
     if len(sites) < 2:
@@ -71,8 +85,9 @@ def make_task(
     if made.two_way:
         W = two_way_weights(W, sites, made.name)
     warn_if_not_pooled(made, W, rest["weighting"], sites)
-    diameter = int(sparse.csgraph.shortest_path(sparse.csr_array(listening(W)), unweighted=True).max())
-    return Task(sites, W, diameter, stopping_together(made, diameter), **rest)
+    across = diameter(W)
+    wanted = None if reduction is None else wanted_of(reduction, rest["n_features"], sites, W)
+    return Task(sites, W, across, stopping_together(made, across), wanted=wanted, **rest)
 
 
 def refuse_few(own: Own, task: Task) -> None:

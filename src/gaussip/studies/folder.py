@@ -73,23 +73,37 @@ class Folder:
 
     def read(self, cell: Cell) -> dict[str, NDArray]:
         """A cell's numbers."""
-        path = self.file_of(cell)
-        try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-                return {name: arrays[name] for name in arrays.files}
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-            raise DesignError(f"{path} cannot be read ({error}); delete it and run the study again") from error
+        return read_arrays(self.file_of(cell))
 
     def write(self, cell: Cell, found: Mapping[str, NDArray]) -> None:
         """Keep a cell's numbers, whole or not at all."""
-        with whole(self.file_of(cell)) as partial:
-            np.savez(partial, **found)  # type: ignore[arg-type]  # no array is called allow_pickle
+        write_arrays(self.file_of(cell), found)
 
     def log(self, **what: Any) -> None:
         """Add a line to the log."""
-        line = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "gaussip": __version__, **what}
-        with open(self.path / "log.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        log_line(self.path, **what)
+
+
+def log_line(folder: Path, **what: Any) -> None:
+    """Add a line to a folder's log."""
+    line = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "gaussip": __version__, **what}
+    with open(folder / "log.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def read_arrays(path: Path) -> dict[str, NDArray]:
+    """A cell's numbers."""
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+        raise DesignError(f"{path} cannot be read ({error}); delete it and run the study again") from error
+
+
+def write_arrays(path: Path, found: Mapping[str, NDArray]) -> None:
+    """Keep a cell's numbers, whole or not at all."""
+    with whole(path) as partial:
+        np.savez(partial, **found)  # type: ignore[arg-type]  # no array is called allow_pickle
 
 
 def _ours(entry: Path) -> bool:

@@ -1,0 +1,201 @@
+"""Decentralised preprocessing with scikit-learn's transformer API, all sites simulated in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gaussip.arrays import NDArray
+from gaussip.averaging import average
+from gaussip.data.split import by_column
+from gaussip.errors import DataError, SettingError
+from gaussip.exchange import Stacked
+from gaussip.fitting import seeds_of
+from gaussip.networks import mixing_weights
+from gaussip.parameters import unvech
+from gaussip.preprocessing.agreement import Agreement, Reduction, agree, wanted_of
+from gaussip.preprocessing.basis import Basis, scale_of
+from gaussip.validation import check_cells
+
+
+class _Split(NamedTuple):
+    names: NDArray  # (M,)
+    values: list[NDArray]  # (n_m, p) of each site
+    W: sparse.csr_array
+
+
+class _AcrossSites(TransformerMixin, BaseEstimator):
+    """What the transformers share: rows checked and laid out by site."""
+
+    network: Any
+    mixing: str
+    random_state: Any
+    n_features_in_: int
+
+    def _checked(self, X: Any, *, reset: bool) -> NDArray:
+        X = validate_data(self, X, dtype=np.float64, reset=reset, ensure_all_finite=False)
+        columns = getattr(self, "feature_names_in_", [f"column {j}" for j in range(X.shape[1])])
+        check_cells(X, columns)
+        return np.asarray(X)
+
+    def _by_site(self, X: NDArray, sites: Any) -> _Split:
+        if len(X) < 2:
+            raise DataError(f"one row has no variance: n_samples={len(X)}, and at least 2 are needed")
+        codes, names = (np.zeros(len(X), dtype=int), np.array([0])) if sites is None else by_column(sites)
+        if len(codes) != len(X):
+            raise DataError(f"sites has {len(codes)} entries for {len(X)} rows")
+        W = mixing_weights(self.network, names.tolist(), self.mixing, seeds_of(self.random_state, 1)[0])
+        return _Split(names, [X[codes == m] for m in range(len(names))], W)
+
+
+class NetworkStandardScaler(OneToOneFeatureMixin, _AcrossSites):
+    """Features with mean zero and unit variance over all sites, by exchanges with neighbours alone.
+
+    Parameters
+    ----------
+    network, mixing, random_state : as in `NetworkGaussianMixture`
+
+    Attributes
+    ----------
+    mean_, var_, scale_ : (p,), as scikit-learn's StandardScaler gives them on the pooled rows
+    n_samples_seen_ : int, rows of all sites
+    sites_ : (M,) names of the sites, sorted
+    """
+
+    def __init__(self, *, network: Any = "ring", mixing: str = "row", random_state: Any = None) -> None:
+        self.network = network
+        self.mixing = mixing
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, sites: Any = None) -> Self:
+        """Find the mean and variance of each feature; ``sites`` (n,) names the site of each row."""
+        split = self._by_site(self._checked(X, reset=True), sites)
+        sums = np.stack([np.concatenate([[len(x)], x.sum(axis=0)]) for x in split.values])
+        found = average(sums, split.W)
+        means = found[:, 1:] / found[:, :1]
+        squares = np.stack([((x - mean) ** 2).sum(axis=0) for x, mean in zip(split.values, means, strict=True)])
+        self.sites_ = split.names
+        self.n_samples_seen_ = round(len(split.names) * found[0, 0])
+        self.mean_ = means[0]
+        self.var_ = average(squares, split.W)[0] / found[0, 0]
+        self.scale_ = scale_of(self.var_, self.mean_, self.n_samples_seen_)
+        return self
+
+    def transform(self, X: Any) -> NDArray:
+        """(x - mean) / scale."""
+        check_is_fitted(self)
+        return np.asarray((self._checked(X, reset=False) - self.mean_) / self.scale_)
+
+    def inverse_transform(self, X: Any) -> NDArray:
+        """The rows of which `transform` gives these."""
+        check_is_fitted(self)
+        return np.asarray(np.asarray(X, dtype=float) * self.scale_ + self.mean_)
+
+
+class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
+    """Principal components of all sites' rows, by exchanging moments with neighbours.
+
+    The covariance is averaged over the network, one site decomposes it, and the others see that what it tells is
+    a basis of the covariance they know, and the same everywhere.
+
+    Parameters
+    ----------
+    n_components : int, float or None
+        How many components, or the share of the variance in (0, 1) that they are to exceed; None for all.
+    standardise : bool
+        Whether features are first divided by their standard deviations over all sites.
+    network, mixing, random_state : as in `NetworkGaussianMixture`
+
+    Attributes
+    ----------
+    components_ : (d, p), orthonormal; the entry of largest size in each is positive, as in scikit-learn
+    explained_variance_, explained_variance_ratio_ : (d,)
+    mean_, scale_ : (p,)
+    covariance_ : (p, p), of the pooled rows, as the first site knows it (divided by n - 1)
+    n_components_, n_samples_ : int
+    sites_ : (M,) names of the sites, sorted
+    digest_ : str, of the basis that all sites adopted
+    n_exchanges_, bytes_ : int, exchanges with the neighbours, and what all sites sent in them
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gaussip.preprocessing import NetworkPCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 6)) * [5, 3, 1, 1, 1, 1]
+    >>> NetworkPCA(0.8).fit(X, sites=np.repeat(list("abcd"), 100)).transform(X).shape
+    (400, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: float | int | None = None,
+        *,
+        standardise: bool = False,
+        network: Any = "ring",
+        mixing: str = "row",
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.standardise = standardise
+        self.network = network
+        self.mixing = mixing
+        self.random_state = random_state
+
+    _watch: Callable[[float], None] = staticmethod(lambda part: None)  # the command line's progress bar
+
+    def fit(self, X: Any, y: Any = None, *, sites: Any = None) -> Self:
+        """Agree on a basis; ``sites`` (n,) names the site of each row."""
+        X = self._checked(X, reset=True)
+        p = X.shape[1]
+        keep = check_keep(min(X.shape) if self.n_components is None else self.n_components, p)
+        split = self._by_site(X, sites)
+        names = tuple(map(str, split.names))
+        wanted = wanted_of(Reduction(keep, bool(self.standardise), p), p, names, split.W)
+        machines = [Agreement(x, m, wanted) for m, x in enumerate(split.values)]
+        exchange = Stacked(split.W)
+        self.n_exchanges_ = agree(machines, exchange, self._watch)
+        self.bytes_ = exchange.bytes_sent
+        basis = machines[0].basis
+        assert basis is not None
+        self.sites_ = split.names
+        self.covariance_ = unvech(machines[0].memory.covariance)
+        self._keep(basis)
+        return self
+
+    def _keep(self, basis: Basis) -> None:
+        self.basis_ = basis
+        self.mean_, self.scale_, self.components_ = basis.mean, basis.scale, basis.components
+        self.explained_variance_ = basis.variances
+        self.explained_variance_ratio_ = basis.variances / basis.total
+        self.n_components_, self.n_samples_ = len(basis.variances), int(basis.n_rows)
+        self._n_features_out = self.n_components_
+        self.digest_ = basis.digest()
+
+    def transform(self, X: Any) -> NDArray:
+        """Rows in the basis, (n, d)."""
+        check_is_fitted(self)
+        return self.basis_.reduced(self._checked(X, reset=False))
+
+    def inverse_transform(self, X: Any) -> NDArray:
+        """Rows (n, d) of the basis in the features, (n, p): the nearest to those that `transform` was given."""
+        check_is_fitted(self)
+        return np.asarray(X, dtype=float) @ self.components_ * self.scale_ + self.mean_
+
+
+def check_keep(keep: Any, n_features: int) -> float | int:
+    """A number of components or a share of the variance, refused where it is neither."""
+    if isinstance(keep, Integral) and not isinstance(keep, bool):
+        if 1 <= int(keep) <= n_features:
+            return int(keep)
+    elif isinstance(keep, Real) and not isinstance(keep, bool) and 0 < float(keep) < 1:
+        return float(keep)
+    raise SettingError(
+        f"{keep!r} is neither a number of components, 1 to {n_features}, nor a share of the variance between 0 and 1"
+    )

@@ -1,0 +1,141 @@
+"""A table of features as the methods see it: reduced, split into training rows and hold-out, partly labelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from gaussip import start
+from gaussip.arrays import Array, NDArray, to_device
+from gaussip.data.features import FeatureTable
+from gaussip.data.split import by_column
+from gaussip.errors import DataError, LabelError
+from gaussip.parameters import Theta
+from gaussip.preprocessing import NetworkPCA
+from gaussip.preprocessing.transformers import check_keep
+from gaussip.rows import Rows
+from gaussip.studies.features.design import FeatureDesign
+
+
+class Table(NamedTuple):
+    """A feature table, checked and reduced."""
+
+    X: NDArray  #: (n, d), principal components in a unit in which their mean variance is one
+    labels: NDArray  #: (n,), class numbers
+    sites: NDArray  #: (n,), site numbers
+    classes: list[str]
+    names: list[str]  #: of the sites, sorted
+    is_training: NDArray | None  #: (n,), where the table has a split of its own
+    digest: str  #: of the basis
+    explained: float  #: share of the variance
+    n_features: int  #: before
+
+    @property
+    def counts(self) -> NDArray:
+        """Rows of each site and class, (M, C)."""
+        found = np.zeros((len(self.names), len(self.classes)), dtype=int)
+        np.add.at(found, (self.sites, self.labels), 1)
+        return found
+
+
+def reduced(table: FeatureTable, design: FeatureDesign, watch: Callable[[float], None] = lambda _: None) -> Table:
+    """Principal components, agreed on by the sites."""
+    known = table.label != ""
+    if not known.all():
+        raise LabelError(
+            f"row {int(np.argmin(known)) + 1} (counted from 1) has no label; a study needs one for every row, to "
+            "hide most of them and to score on the others"
+        )
+    X = np.asarray(table.features, dtype=float)
+    check_keep(design.components, X.shape[1])
+    classes, labels = np.unique(table.label, return_inverse=True)
+    codes, names = by_column(table.site)
+    pca = NetworkPCA(design.components, network=design.two_way)
+    pca._watch = watch
+    pca.fit(X, sites=table.site)
+    scale = np.sqrt(pca.explained_variance_.mean())
+    return Table(
+        pca.transform(X) / scale, labels, codes, classes.tolist(), [str(name) for name in names],
+        None if table.split is None else table.split == "train", pca.digest_,
+        float(pca.explained_variance_ratio_.sum()), X.shape[1],
+    )  # fmt: skip
+
+
+class Replicate:
+    """One split of a table, and one draw of labels: every site draws among its own rows."""
+
+    def __init__(self, table: Table, design: FeatureDesign, seed: np.random.SeedSequence) -> None:
+        self.table = table
+        rng = np.random.default_rng(seed)
+        self.start_seed = int(rng.integers(2**31))
+        training, labelled = np.zeros(len(table.X), dtype=bool), np.zeros(len(table.X), dtype=bool)
+        for m, name in enumerate(table.names):
+            rows = rng.permutation(np.flatnonzero(table.sites == m))
+            if table.is_training is None:
+                rows = rows[: round(design.train * len(rows))]
+            else:
+                rows = rows[table.is_training[rows]]
+            if not len(rows):
+                raise DataError(f"site {name!r} has no training rows")
+            training[rows] = True
+            labelled[rows[: round(design.labelled * len(rows))]] = True
+        if training.all():
+            raise DataError("no row is left to score on: the table's split has no 'test'")
+        self.training, self.labelled = training, labelled
+        seen = np.bincount(table.labels[labelled], minlength=len(table.classes))
+        missing = [table.classes[c] for c in np.flatnonzero(seen == 0)]
+        if missing:
+            raise LabelError(
+                f"no training row of class {', '.join(missing)} is labelled, so that no component can stand for it: "
+                "raise labelled, or leave the class out"
+            )
+
+    @cached_property
+    def values(self) -> list[NDArray]:
+        """Training rows of each site."""
+        t = self.table
+        return [t.X[self.training & (t.sites == m)] for m in range(len(t.names))]
+
+    @cached_property
+    def codes(self) -> list[NDArray]:
+        """Their labels, -1 where they are hidden."""
+        t = self.table
+        shown = np.where(self.labelled, t.labels, -1)
+        return [shown[self.training & (t.sites == m)] for m in range(len(t.names))]
+
+    def rows(self, semi: bool, unlabelled_weight: float, device: str) -> Rows:
+        """The training rows of all sites, (M,), with their labels or without."""
+        values = [to_device(x, device) for x in self.values]
+        if not semi:
+            return Rows.of_sites(values)
+        K = len(self.table.classes)
+        return Rows.of_sites(values, self.codes, None, K, unlabelled_weight=unlabelled_weight)
+
+    @cached_property
+    def from_labels(self) -> Theta:
+        """The start from exchanged moments of the labelled rows."""
+        whole = Rows.of_sites(self.values, self.codes, None, len(self.table.classes))
+        return start.from_labels(whole, start.spread_of(self.values))
+
+    @cached_property
+    def from_kmeans(self) -> Theta:
+        """The decentralised k-means start."""
+        return start.kmeans(self.values, len(self.table.classes), self.start_seed)
+
+    def holdout(self, device: str) -> tuple[Array, NDArray]:
+        """Rows that no site trained on, and their labels."""
+        out = ~self.training
+        return to_device(self.table.X[out], device), self.table.labels[out]
+
+    def known(self, device: str) -> tuple[Array, NDArray]:
+        """All labelled training rows, and their labels."""
+        return to_device(self.table.X[self.labelled], device), self.table.labels[self.labelled]
+
+
+def replicates(table: Table, design: FeatureDesign, numbers: Sequence[int]) -> list[Replicate]:
+    """Some of the splits; each depends on the seed and its own number alone."""
+    seeds = np.random.SeedSequence(design.seed).spawn(design.replicates)
+    return [Replicate(table, design, seeds[r]) for r in numbers]

@@ -1,0 +1,179 @@
+"""Standardisation and principal components across sites, held against scikit-learn's on the pooled rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sklearn
+from scipy.linalg import subspace_angles
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from gaussip import NetworkGaussianMixture
+from gaussip.errors import DataError, DisagreementError, ModelFileError, SettingError
+from gaussip.exchange import Stacked
+from gaussip.networks import mixing_weights
+from gaussip.preprocessing import NetworkPCA, NetworkStandardScaler, agreement
+from gaussip.preprocessing.agreement import Agreement, Reduction, agree, wanted_of
+from gaussip.preprocessing.basis import load
+
+REAL = Path(__file__).parents[2] / "shared" / "data" / "radiography" / "features_resnet50.npz"
+
+
+@pytest.fixture(scope="module")
+def pooled():
+    """Sites of very different sizes, one with fewer rows than features, far from zero."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(600, 12)) @ rng.normal(size=(12, 12)) * np.geomspace(1, 1e-3, 12) + 1e4
+    sites = np.repeat(list("abcdef"), [5, 300, 95, 100, 60, 40])
+    X += (sites == "b")[:, None]
+    return X, sites
+
+
+@pytest.mark.parametrize("network", ["ring", "circle", "star"])
+@pytest.mark.parametrize("keep", [3, 0.95, None])
+def test_principal_components_are_those_of_the_pooled_rows(pooled, network, keep):
+    X, sites = pooled
+    mine = NetworkPCA(keep, network=network).fit(X, sites=sites)
+    theirs = PCA(keep, svd_solver="full").fit(X)
+    covariance = np.cov(X.T)
+    np.testing.assert_allclose(mine.covariance_, covariance, rtol=0, atol=1e-12 * np.abs(covariance).max())
+    assert mine.n_components_ == theirs.n_components_
+    np.testing.assert_allclose(mine.explained_variance_ratio_, theirs.explained_variance_ratio_, atol=1e-12)
+    lead = 3 if keep is None else mine.n_components_
+    variances = np.linalg.eigvalsh(covariance)[::-1]
+    bound = 1e-12 * variances[0] / (variances[lead - 1] - variances[lead])
+    assert subspace_angles(mine.components_[:lead].T, theirs.components_[:lead].T).max() <= bound
+    np.testing.assert_allclose(mine.components_[:lead], theirs.components_[:lead], atol=1e-6)  # signs too
+    back = mine.inverse_transform(mine.transform(X))
+    np.testing.assert_allclose(back, theirs.inverse_transform(theirs.transform(X)), rtol=1e-8)
+    assert mine.bytes_ > 0
+    assert mine.get_feature_names_out()[0] == "networkpca0"
+
+
+def test_standardised_components_and_the_scaler(pooled):
+    X, sites = pooled
+    X = np.column_stack([X, np.full(len(X), 7.0)])  # a constant feature keeps its unit
+    scaler, theirs = NetworkStandardScaler().fit(X, sites=sites), StandardScaler().fit(X)
+    np.testing.assert_allclose(scaler.mean_, theirs.mean_, rtol=1e-14)
+    np.testing.assert_allclose(scaler.var_[:-1], theirs.var_[:-1], rtol=1e-9)
+    np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(X)), X, rtol=1e-14)
+    assert scaler.n_samples_seen_ == 600
+    mine = NetworkPCA(4, standardise=True).fit(X, sites=sites)
+    pooled_pca = PCA(4).fit(theirs.transform(X))
+    np.testing.assert_allclose(mine.explained_variance_ratio_, pooled_pca.explained_variance_ratio_, rtol=1e-9)
+
+
+def test_large_covariances_travel_in_chunks(pooled, monkeypatch):
+    X, sites = pooled
+    whole = NetworkPCA(4).fit(X, sites=sites)
+    monkeypatch.setattr(agreement, "CHUNK", 20)
+    parts = NetworkPCA(4).fit(X, sites=sites)
+    assert parts.n_exchanges_ > whole.n_exchanges_
+    assert parts.digest_ == whole.digest_
+
+
+def _machines(X, sites, reduction):
+    names = tuple(np.unique(sites))
+    W = mixing_weights("ring", names)
+    wanted = wanted_of(reduction, X.shape[1], names, W)
+    return [Agreement(X[sites == name], m, wanted) for m, name in enumerate(names)], Stacked(W)
+
+
+def test_a_basis_that_is_not_that_of_the_rows_is_refused(pooled):
+    """The first site tells a basis that is slightly turned: every other refuses it, by its name."""
+    X, sites = pooled
+    machines, exchange = _machines(X, sites, Reduction(3, False, 3))
+    honest = machines[0]._contribution
+
+    def turned(state):
+        found = honest(state)
+        return found + 1e-5 * (state.phase == agreement.BASIS)
+
+    machines[0]._contribution = turned
+    with pytest.raises(DisagreementError, match="a, which tells the basis, told a basis that is not that of"):
+        agree(machines, exchange, lambda _: None)
+
+
+def test_sites_with_another_basis_are_found_by_its_digest(pooled):
+    X, sites = pooled
+    machines, exchange = _machines(X, sites, Reduction(3, False, 3))
+    machines[3]._digest = lambda state: 1.0
+    with pytest.raises(DisagreementError, match="has another basis than a"):
+        agree(machines, exchange, lambda _: None)
+
+
+def test_a_share_that_needs_more_components_than_allowed_is_refused(pooled):
+    machines, exchange = _machines(*pooled, Reduction(0.9999, False, 2))
+    with pytest.raises(DataError, match=r"0.9999 of the variance needs \d+ components, more than the 2 allowed"):
+        agree(machines, exchange, lambda _: None)
+
+
+def test_what_a_neighbour_cannot_have_told(pooled):
+    machines, exchange = _machines(*pooled, Reduction(3, False, 3))
+    while machines[0].memory.phase != agreement.SIZE:
+        told = [machine.message() for machine in machines]
+        heard = exchange({"mean": np.stack([one["mean"] for one in told])})
+        for m, machine in enumerate(machines):
+            machine.absorb({"mean": heard["mean"][m]})
+    assert machines[0].check({"max": np.array([3.0])})
+    assert machines[0].check({"max": np.array([-np.inf])})
+    for wrong in (4.0, np.inf):
+        assert not machines[0].check({"max": np.array([wrong])})
+
+
+def test_a_basis_on_disk(pooled, tmp_path):
+    X, sites = pooled
+    pca = NetworkPCA(3).fit(X, sites=sites)
+    names = [f"x{j}" for j in range(12)]
+    pca.basis_.save(tmp_path / "basis.npz", names)
+    basis, found = load(tmp_path / "basis.npz")
+    assert found == names
+    assert basis.digest() == pca.digest_
+    np.testing.assert_array_equal(basis.reduced(X), pca.transform(X))
+    with pytest.raises(DataError, match="the basis is of 12 features, the rows have 3"):
+        basis.reduced(X[:, :3])
+    NetworkGaussianMixture().fit(X[:, :2]).save(tmp_path / "model.npz")
+    with pytest.raises(ModelFileError, match="is no basis"):
+        load(tmp_path / "model.npz")
+
+
+@pytest.mark.parametrize("keep", [0, 13, 1.0, -0.5, "all", True])
+def test_impossible_numbers_of_components(pooled, keep):
+    with pytest.raises(SettingError, match="neither a number of components, 1 to 12, nor a share"):
+        NetworkPCA(keep).fit(pooled[0], sites=pooled[1])
+
+
+def test_rows_without_variance():
+    with pytest.raises(DataError, match="all features are constant"):
+        NetworkPCA(1).fit(np.ones((10, 3)), sites=list("aabbbbbccc"))
+    with pytest.raises(DataError, match="sites has 2 entries for 10 rows"):
+        NetworkPCA(1).fit(np.ones((10, 3)), sites=["a", "b"])
+
+
+def test_in_a_pipeline(pooled):
+    """With scikit-learn's metadata routing the sites reach every step."""
+    X, sites = pooled
+    with sklearn.config_context(enable_metadata_routing=True):
+        steps = make_pipeline(
+            NetworkPCA(2).set_fit_request(sites=True),
+            NetworkGaussianMixture(2, random_state=0, tol=1e-2, max_rounds=5000).set_fit_request(sites=True),
+        )
+        steps.fit(X, sites=sites)
+        assert steps.predict(X).shape == (600,)
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="the chest X-ray features are not here")
+def test_real_features_of_eight_hospitals():
+    """2048 features of 21165 images at 8 sites, in chunks, against the pooled rows."""
+    with np.load(REAL, allow_pickle=False) as stored:
+        X, sites = stored["features"].astype(float), stored["site"]
+    pca = NetworkPCA(95).fit(X, sites=sites)
+    covariance = np.cov(X.T)
+    assert np.linalg.norm(pca.covariance_ - covariance) <= 1e-12 * np.linalg.norm(covariance)
+    variances, vectors = np.linalg.eigh(covariance)
+    bound = 1e-12 * variances[-1] / (variances[-95] - variances[-96])
+    assert subspace_angles(pca.components_.T, vectors[:, -95:]).max() <= bound

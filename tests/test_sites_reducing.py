@@ -1,0 +1,153 @@
+"""Sites that agree on principal components first: as processes of their own, and killed on the way."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from command import gaussip
+from federations import Federation
+from gaussip import NetworkGaussianMixture
+from gaussip.data.generate import Setting, draw
+from gaussip.errors import FederationError
+from gaussip.exchange.neighbours import Neighbours
+from gaussip.federation import description
+from gaussip.preprocessing import NetworkPCA, agreement
+from gaussip.preprocessing.agreement import Reduction
+from gaussip.preprocessing.basis import load
+from gaussip.site.journal import leaves_of, tree_of
+from gaussip.site.program import FACTS, REDUCE, Program
+from gaussip.site.task import Own, make_task
+
+
+@pytest.mark.filterwarnings("ignore:not converged")
+def test_sites_reduce_fit_and_predict_and_a_kill_on_the_way_changes_nothing(tmp_path):
+    settings = {"algorithm": "mnem", "mixing": "metropolis", "shrinkage": 0.1, "unlabelled_weight": 0.5,
+                "start": "labels", "reduce": {"keep": 0.8}}  # fmt: skip
+    with Federation(tmp_path, 4, n_features=6, n_rows=80, **settings) as sites:
+        sites.start("s0", "s1", "s3")  # s0 meets its neighbours, but s1 and s3 wait for s2: s0 stays in exchange 1
+        sites.until(lambda: sites.events("s0", "met"))
+        sites.until(lambda: (sites.folders / "s0" / "audit.jsonl").exists())
+        sites.signal("s0", signal.SIGKILL)
+        assert not sites.events("s0", "agreed on a basis")
+        sites.start("s0", "s2")
+        sites.finish()
+        named = np.array(sites.names)[sites.data.sites]
+        pca = NetworkPCA(0.8, mixing="metropolis").fit(sites.data.X, sites=named)
+        agreed = [sites.events(name, "agreed on a basis")[0] for name in sites.names]
+        assert {event["digest"] for event in agreed} == {pca.digest_[:12]}
+        assert {event["components"] for event in agreed} == {pca.n_components_}
+        reduced = np.empty((len(named), pca.n_components_))
+        for name in sites.names:
+            reduced[named == name] = pca.transform(sites.data.X[named == name])
+        mixture = NetworkGaussianMixture(
+            3, algorithm="mnem", mixing="metropolis", eta=0.05, tol=0.0, max_rounds=60, reg_covar=1e-3,
+            init_params="labels", shrinkage=0.1, unlabelled_weight=0.5,
+        ).fit(reduced, sites.data.labels, sites=named)  # fmt: skip
+        for m, name in enumerate(sites.names):
+            np.testing.assert_array_equal(sites.theta(name)[2], mixture.site_covariances_[m])
+        folder = sites.folders / "s2"
+        basis, features = load(folder / "basis.npz")
+        assert features == [f"x{j}" for j in range(6)]
+        assert basis.digest() == pca.digest_
+        made = gaussip("reduce", tmp_path / "s2.csv", "--basis", folder / "basis.npz", "--out", tmp_path / "r.csv")
+        assert made.returncode == 0, made.stderr
+        assert f"{pca.n_components_} components in place of 6 features" in made.stdout
+        told = gaussip("predict", folder / "model.npz", tmp_path / "r.csv", "--out", tmp_path / "p.csv")
+        assert told.returncode == 0, told.stderr
+        assert pyarrow.csv.read_csv(tmp_path / "p.csv").num_rows == 80
+        before = {name: sites.theta(name) for name in sites.names}
+        for name in sites.names:  # from a checkpoint on: the basis and the target are the first run's
+            assert gaussip("site", "go-on", sites.folders / name, "--from", "60").returncode == 0
+        sites.start()
+        sites.finish()
+        for name in sites.names:
+            assert load(sites.folders / name / "basis.npz")[0].digest() == pca.digest_
+            assert not np.array_equal(sites.theta(name)[1], before[name][1])
+            np.testing.assert_allclose(sites.theta(name)[1], before[name][1], atol=1.0)
+
+
+def test_a_site_goes_on_from_any_exchange_of_the_agreement(monkeypatch):
+    """What the journal keeps is enough: after every exchange each site is made anew from its leaves."""
+    monkeypatch.setattr(agreement, "CHUNK", 8)
+    data = draw(Setting(n_rows=200, n_sites=4, n_features=5), 3)
+    names = tuple("abcd")
+    task = make_task(
+        names, network="ring", mixing="row", network_seed=0, algorithm="mnem", eta=0.05, n_components=3, n_features=5,
+        labelled=False, start="kmeans", seed=0, scale=False, reg_covar=1e-6, weighting="rows", max_rounds=3, tol=0.0,
+        min_count=2, reduction=Reduction(2, False, 2),
+    )  # fmt: skip
+    rows = [Own(X, None, None) for X in data.by_site(data.X)]
+    near = [Neighbours(task.W, m) for m in range(4)]
+    programs = [Program(task, m, own) for m, own in enumerate(rows)]
+    while not programs[0].over:
+        sent = [program.message() for program in programs]
+        for m, (place, mine) in enumerate(zip(near, sent, strict=True)):
+            programs[m].absorb(mine, place.combine(mine, {q: sent[q] for q in place.heard}))
+        if programs[0].phase > FACTS:
+            continue
+        for m, program in enumerate(programs):
+            again = Program(task, m, rows[m])
+            if program.phase == REDUCE:
+                again.resume_reducing(tree_of(leaves_of(program.memory), again.memory))
+                kept = sum(len(leaf[2]) for leaf in leaves_of(again.memory) if isinstance(leaf, tuple))
+                assert kept < task.wanted.room
+            else:
+                again.resume_reduced(program.basis, program._reduced)
+                again.memory = program.memory
+            again.exchanges = program.exchanges
+            programs[m] = again
+    pca = NetworkPCA(2).fit(data.X, sites=np.array(names)[data.sites])
+    assert {program.basis.digest() for program in programs} == {pca.digest_}
+    assert programs[0].round == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("reduce = { keep = 9 }", "9 is neither a number of components, 1 to 2"),
+        ("reduce = { keep = 1.5 }", "nor a share of the variance between 0 and 1"),
+        ("reduce = { keep = 1, most = 2 }", "unknown key 'most'; there are: keep, standardise, at_most"),
+        ("reduce = { keep = 0.5, at_most = 0 }", "at_most must be at least 1"),
+        ("shrinkage = 1.0", "shrinkage=1.0 must be a number in"),
+        ("unlabelled_weight = 0.0", "unlabelled_weight=0 leaves no rows"),
+        (
+            "reduce = { keep = 1 }\nstart = { weights = [1], means = [[0]], covariances = [[[1]]] }",
+            "yet to be agreed on",
+        ),
+    ],
+)
+def test_a_description_that_cannot_work_is_refused_with_its_line(line, why):
+    head = 'name = "trial"\ncomponents = 1\nfeatures = ["a", "b"]\n'
+    tail = '\n[sites]\nx = { address = "127.0.0.1:7447" }\ny = {}\n'
+    with pytest.raises(FederationError, match=r"federation.toml, line [4-5].*") as refused:
+        description.of_text(head + line + tail)
+    assert why in str(refused.value)
+
+
+def test_reduce_from_the_command_line(tmp_path):
+    data = draw(Setting(n_rows=300, n_sites=3, n_features=6), 3)
+    columns = {f"x{j}": data.X[:, j] for j in range(6)} | {"hospital": np.array(list("abc"))[data.sites]}
+    columns["code"] = np.arange(300)
+    pyarrow.csv.write_csv(pyarrow.table(columns), tmp_path / "rows.csv")
+    words = ["reduce", tmp_path / "rows.csv", "--sites", "hospital", "--no-features", "code", "--keep", "0.9",
+             "--basis", tmp_path / "basis.npz", "--out", tmp_path / "reduced.parquet"]  # fmt: skip
+    made = gaussip(*words, "--json")
+    assert made.returncode == 0, made.stderr
+    told = json.loads(made.stdout)
+    pca = NetworkPCA(0.9).fit(data.X, sites=columns["hospital"])
+    assert (told["components"], told["digest"]) == (pca.n_components_, pca.digest_)
+    table = pyarrow.parquet.read_table(tmp_path / "reduced.parquet")
+    assert table.column_names == ["hospital", "code", *(f"pc{k + 1}" for k in range(pca.n_components_))]
+    np.testing.assert_allclose(table["pc1"].to_numpy(), pca.transform(data.X)[:, 0])
+    again = gaussip(*words)
+    assert again.returncode == 2
+    assert "exists" in again.stderr
+    lost = gaussip("reduce", tmp_path / "rows.csv", "--basis", tmp_path / "none.npz", "--out", tmp_path / "x.csv")
+    assert lost.returncode == 2
+    assert "there is no file" in lost.stderr
