@@ -21,7 +21,7 @@ def healthy(theta: Theta) -> Array:
     """Whether each site's theta is a mixture: finite, weights above nothing, covariances positive definite; (...)."""
     least = least_weight(theta.weights)
     small = compiled(theta.means)
-    if small is not None:
+    if small is not None and theta.means.shape[-1] <= small.CHECKED_FEATURES:
         return small.healthy(*theta, least)
     xp = namespace(theta.means)
     finite = xp.all(xp.isfinite(theta.means), axis=(-2, -1))

@@ -214,6 +214,10 @@ def _labelled_sums(x: Array, y: NDArray, v: Array | None, centre: Array, n_compo
     if n_components is None:
         raise TypeError("labelled rows need n_components")
     xp = namespace(x)
+    known = np.flatnonzero(y >= 0)
+    if 0 < known.size < y.size:  # the features of the others need not be made
+        there = indices(known, x)
+        x, y, v = xp.take(x, there, axis=0), y[known], None if v is None else xp.take(v, there, axis=0)
     total: Array = 0.0
     for part in blocks(*x.shape):
         member = xp.asarray(y[None, part] == np.arange(n_components)[:, None], device=x.device)

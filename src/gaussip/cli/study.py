@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gaussip.cli.console import Answer, Json, command, progress, table
+from gaussip.errors import SettingError
 
 if TYPE_CHECKING:
+    from gaussip.studies.features.report import FeatureReport
     from gaussip.studies.report import Report
 
 MANY = 12  # lines of a table on the terminal
@@ -31,16 +33,22 @@ def list_(json: Json = False) -> Answer:
     Example: `gaussip study list`
     """
     from gaussip.studies.design import load, names
+    from gaussip.studies.features.design import load as load_features
 
     designs = [load(name) for name in names()]
+    of_table = load_features("xray").design
     rows = [
         [design.name, *(map(str, (len(design.cells), design.replicates)) if design.cells else ("", "")), design.title]
         for design in designs
     ]
+    rows.append(["xray", str(len(of_table.cells)), str(of_table.replicates), of_table.title])
     studies = [
         {"name": design.name, "title": design.title, "cells": len(design.cells), "replicates": design.replicates}
         for design in designs
     ]
+    studies.append({
+        "name": "xray", "title": of_table.title, "cells": len(of_table.cells), "replicates": of_table.replicates,
+    })  # fmt: skip
     return Answer([table(["study", "cells", "data sets", "title"], rows, texts=["title"])], studies=studies)
 
 
@@ -52,7 +60,13 @@ def show(name: Name, json: Json = False) -> Answer:
     Example: `gaussip study show figure2 > mine.toml`
     """
     from gaussip.studies.design import load
+    from gaussip.studies.features.design import is_of_features
+    from gaussip.studies.features.design import load as load_features
 
+    if is_of_features(name):
+        found = load_features(name)
+        return Answer([found.text.rstrip()], name=found.name, toml=found.text, title=found.design.title,
+                      about=found.design.about, **found.design.settings)  # fmt: skip
     design = load(name)
     return Answer(
         [design.text.rstrip()], name=design.name, title=design.title, about=design.about, toml=design.text,
@@ -74,6 +88,9 @@ def run(
     where: Annotated[str, typer.Option(help="Only the cells with these values: delta=2,spread=heterogeneous")] = "",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     jobs: Annotated[int, typer.Option(min=1, help="Processes that share the cells.")] = 1,
+    data: Annotated[
+        Path | None, typer.Option(help="For xray: the table of features, of gaussip xray features or your own.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder of results; studies/NAME by default.")] = None,
     json: Json = False,
 ) -> Answer:
@@ -81,6 +98,14 @@ def run(
 
     Example: `gaussip study run figure2 --replicates 5 --rounds 500 --jobs 2`
     """
+    from gaussip.studies.features.design import is_of_features
+
+    if is_of_features(name):
+        if where or jobs > 1:
+            raise SettingError("a study of a feature table runs in one process, wholly: leave --where and --jobs out")
+        return _run_features(name, replicates, rounds, device, data, out)
+    if data is not None:
+        raise SettingError(f"{name} draws its own data: leave --data out")
     from gaussip.arrays import to_device
     from gaussip.studies.cells import parse_where
     from gaussip.studies.design import load
@@ -112,14 +137,68 @@ def report(
 
     Example: `gaussip study report studies/figure2`
     """
+    from gaussip.studies.features.report import report as make_features_report
+    from gaussip.studies.features.run import FeatureFolder, holds_features
     from gaussip.studies.folder import Folder
     from gaussip.studies.report import report as make_report
 
-    study = Folder.for_report(folder)
     try:
-        return _told(make_report(study))
+        if holds_features(folder):
+            return _told_features(make_features_report(FeatureFolder.for_report(folder)))
+        return _told(make_report(Folder.for_report(folder)))
     except KeyboardInterrupt:
         raise KeyboardInterrupt("interrupted; the cells are kept, make the report again") from None
+
+
+def _run_features(
+    name: str, replicates: int | None, rounds: int | None, device: str, data: Path | None, out: Path | None
+) -> Answer:
+    from gaussip.arrays import to_device
+    from gaussip.data.features import read_features
+    from gaussip.studies.features.design import load
+    from gaussip.studies.features.report import report as make_report
+    from gaussip.studies.features.run import run as run_study
+
+    loaded = load(name, replicates, rounds)
+    if data is None:
+        raise SettingError(
+            f"{loaded.name} needs a table of features: --data FILE. Make one with gaussip xray features, bring your "
+            "own, or try it on the synthetic one of gaussip xray stand-in"
+        )
+    to_device(0.0, device)
+    folder = out or Path("studies") / loaded.name
+    try:
+        with progress(1000, percent=True) as advance:
+            done = run_study(
+                loaded, read_features(data), folder, device=device,
+                watch=lambda text, part: advance(text, int(1000 * part)),
+            )  # fmt: skip
+        return _told_features(make_report(done))
+    except KeyboardInterrupt:
+        kept = f"interrupted; {folder} keeps the fits that are done, the same command goes on"
+        raise KeyboardInterrupt(kept) from None
+
+
+def _told_features(made: FeatureReport) -> Answer:
+    parts: list[object] = ["AUC on the common hold-out, mean over sites and splits"]
+    for mode in dict.fromkeys(line.mode for line in made.lines):
+        here = [line for line in made.lines if line.mode == mode]
+        rows = [[line.method.removeprefix("semi-"), *(f"{value:.3f}" for value in line.mean)] for line in here]
+        parts.append(table([mode, *made.classes], rows))
+    if made.reduced:
+        parts.append("a reduced run: with all splits and rounds of the design numbers may be others")
+    if made.missing:
+        parts.append(f"{made.missing} fits have not been run")
+    parts.append(f"report: {made.folder / 'report.html'} (and report.md)")
+    lines = [
+        {"mode": line.mode, "method": line.method, "auc": dict(zip(made.classes, line.mean.tolist(), strict=True)),
+         "distance": line.distance, "rounds": line.rounds, "converged": line.converged, "collapsed": line.collapsed}
+        for line in made.lines
+    ]  # fmt: skip
+    return Answer(
+        parts, folder=str(made.folder), files=[str(path) for path in made.files], missing=made.missing,
+        reduced=made.reduced, lines=lines, published=made.published,
+    )  # fmt: skip
 
 
 def _told(made: Report) -> Answer:

@@ -13,6 +13,7 @@ from gaussip.kernels.compiling import compiled
 from gaussip.parameters import n_features
 
 quick = compiled(error_model="numpy")  # short: other threads may wait
+CHECKED_FEATURES = float("inf")  # `healthy` serves however many
 
 
 def to_theta(psi: NDArray) -> tuple[NDArray, NDArray, NDArray]:

@@ -20,17 +20,19 @@ from typing import Any
 import numpy as np
 
 from gaussip import algorithms
-from gaussip.arrays import NDArray
+from gaussip.arrays import NDArray, to_numpy
 from gaussip.data.features import FeatureTable
 from gaussip.errors import DesignError, FileError, PooledTargetWarning
 from gaussip.files import whole
 from gaussip.history import Progress
+from gaussip.methods import Method
 from gaussip.moments import shrinkage_of
 from gaussip.networks import mixing_weights
-from gaussip.parameters import Theta
+from gaussip.parameters import Theta, to_psi, to_theta
 from gaussip.plots import write_csv
 from gaussip.rows import Rows
-from gaussip.simulation import place, simulate
+from gaussip.simulation import distance, place, simulate
+from gaussip.studies.cells import POOLED
 from gaussip.studies.features import scores
 from gaussip.studies.features.design import KIND, Cell, FeatureDesign, Loaded, of_text
 from gaussip.studies.features.trial import Replicate, Table, reduced, replicates
@@ -97,6 +99,22 @@ class FeatureFolder:
         files = (self.file_of(cell, r) for r in range(self.design.replicates))
         return [read_arrays(file) for file in files if file.exists()]
 
+    def pooled(self, cell: Cell, group: Sequence[int]) -> NDArray | None:
+        """The whole sample's psi of some replicates, (R, K, f), if they are done."""
+        whole_sample = cell._replace(method=Method(POOLED, 1.0, cell.method.semi))
+        files = [self.file_of(whole_sample, r) for r in group]
+        if whole_sample not in self.design.cells or not all(file.exists() for file in files):
+            return None
+        return np.stack([read_arrays(file)["psi"] for file in files])
+
+
+def holds_features(path: Path) -> bool:
+    """Whether a folder holds a study of a feature table."""
+    try:
+        return bool(json.loads((path / "study.json").read_text(encoding="utf-8")).get("kind") == KIND)
+    except (OSError, ValueError, AttributeError):
+        return False
+
 
 def run(
     loaded: Loaded,
@@ -114,6 +132,7 @@ def run(
     missing = {cell: folder.missing(cell) for cell in design.cells}
     together = (lambda left: [left]) if device != "cpu" else (lambda left: [[r] for r in left])
     work = [(cell, group) for cell, left in missing.items() if left for group in together(left)]
+    work.sort(key=lambda one: one[0].method.algorithm != POOLED)  # first: the others are held against these
     total, done = sum(map(len, missing.values())), 0
     log_line(out, event="run", device=device, fits=total)
     for cell, group in work:
@@ -123,7 +142,8 @@ def run(
             watch(f"{cell.name}, round {now.round}", 0.02 + 0.98 * part / total)
 
         began = time.perf_counter()
-        found = compute(cell, [splits[r] for r in group], design, device, follow)
+        pooled = folder.pooled(cell, group)
+        found = compute(cell, [splits[r] for r in group], design, device, pooled=pooled, watch=follow)
         folder.file_of(cell, 0).parent.mkdir(exist_ok=True)
         for r, numbers in zip(group, found, strict=True):
             write_arrays(folder.file_of(cell, r), numbers)
@@ -134,9 +154,25 @@ def run(
 
 
 def compute(
-    cell: Cell, splits: Sequence[Replicate], design: FeatureDesign, device: str, watch: Callable[[Progress], None]
+    cell: Cell,
+    splits: Sequence[Replicate],
+    design: FeatureDesign,
+    device: str,
+    *,
+    pooled: NDArray | None = None,
+    watch: Callable[[Progress], None] | None = None,
 ) -> list[dict[str, NDArray]]:
-    """Fit some replicates together, and score every site's mixture: ``auc`` (M, C) and how the fit ended."""
+    """Fit some replicates together, and score every site's mixture.
+
+    Parameters
+    ----------
+    pooled : (R, K, f), the whole sample's psi, which distances are taken to
+
+    Returns
+    -------
+    for each replicate ``auc`` (M, C), ``distance`` of the sites from the whole sample's estimate, and how the fit
+    ended; for the whole sample ``psi``, and ``start_auc`` (C,) and ``start_distance`` of the start
+    """
     semi, table = cell.method.semi, splits[0].table
     R, M = len(splits), len(table.names)
     begins = [split.from_labels if semi else split.from_kmeans for split in splits]
@@ -157,15 +193,23 @@ def compute(
             weighting=design.weighting, record_collapse=True, watch=watch,
         )  # fmt: skip
     estimates = [_one(ended.theta, r, M, alone) for r in range(R)]
-    collapsed = ended.collapsed.reshape(R, -1)
-    converged = ended.converged.reshape(R, -1)
-    return [
-        {
+    collapsed, converged = ended.collapsed.reshape(R, -1), ended.converged.reshape(R, -1)
+    found: list[dict[str, NDArray]] = []
+    for r, (split, theta) in enumerate(zip(splits, estimates, strict=True)):
+        here = Theta(*map(to_numpy, theta))
+        numbers = {
             "auc": score(split, theta, semi, device), "collapsed": collapsed[r], "converged": converged[r],
             "rounds": np.array(ended.n_rounds),
-        }
-        for r, (split, theta) in enumerate(zip(splits, estimates, strict=True))
-    ]  # fmt: skip
+        }  # fmt: skip
+        if cell.method.algorithm == POOLED:
+            numbers["psi"] = to_psi(here)[0]
+            begin = Theta(*(part[r] for part in start))
+            numbers["start_auc"] = score(split, begin, semi, device)[0]
+            numbers["start_distance"] = np.array(distance(begin, Theta(*(part[0] for part in here))))
+        elif pooled is not None:
+            numbers["distance"] = np.array(distance(here, to_theta(pooled[r])))
+        found.append(numbers)
+    return found
 
 
 def _one(theta: Theta, r: int, n_sites: int, alone: bool) -> Theta:

@@ -1,0 +1,217 @@
+"""The report of a study of a feature table: who holds what, AUC by method and class, and what was published."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussip.arrays import NDArray
+from gaussip.files import whole
+from gaussip.methods import parse_method
+from gaussip.plots import write_csv
+from gaussip.plots.bars import draw_bars
+from gaussip.plots.boxes import Box, draw_boxes
+from gaussip.studies.cells import POOLED
+from gaussip.studies.features.design import Cell, of_text
+from gaussip.studies.features.run import FeatureFolder
+from gaussip.studies.page import Page
+
+CLOSE = 0.01  # of AUC: as good as the whole sample's
+
+
+class Line(NamedTuple):
+    """One method in one mode."""
+
+    cell: Cell
+    mode: str
+    method: str
+    auc: NDArray  #: (R, C), the mean over sites in each replicate
+    apart: NDArray  #: (C,), standard deviation over sites, mean over replicates
+    distance: float  #: of the sites from the whole sample's estimate, mean over replicates
+    rounds: int  #: the most
+    converged: int  #: replicates
+    collapsed: int
+
+    @property
+    def mean(self) -> NDArray:
+        """(C,)."""
+        return np.asarray(self.auc.mean(axis=0))
+
+
+class FeatureReport(NamedTuple):
+    """What was made, and what it says."""
+
+    folder: Path
+    files: list[Path]
+    classes: list[str]
+    lines: list[Line]
+    published: list[dict[str, Any]]
+    missing: int  #: fits that were not run
+    reduced: bool
+
+
+def report(folder: FeatureFolder) -> FeatureReport:
+    """Make the report anew from what is done."""
+    design, classes = folder.design, folder.about["classes"]
+    out = folder.path / "report"
+    out.mkdir(exist_ok=True)
+    lines = [line for cell in design.cells for line in _lines(folder, cell)]
+    modes = list(dict.fromkeys(line.mode for line in lines))
+    lines.sort(key=lambda line: (modes.index(line.mode), line.method != "start"))
+    missing = sum(len(folder.missing(cell)) for cell in design.cells)
+    reduced = design.settings != of_text(folder.text, folder.name).design.settings
+    page = Page(design.title)
+    page.paragraph(design.about.strip())
+    page.paragraph(
+        f"{folder.about['rows']} rows at {len(folder.about['sites'])} sites; {folder.about['features']} features, of "
+        f"which {folder.about['dimensions']} principal components keep {folder.about['explained']:.1%} of the "
+        f"variance (basis {folder.about['basis'][:12]}, agreed on over a {design.two_way}). {design.replicates} "
+        f"splits, seed {design.seed}; run with `gaussip study run {folder.name} --data TABLE`."
+    )
+    if reduced:
+        page.paragraph("This is a reduced run: fewer splits or rounds than the design has.")
+    if missing:
+        page.paragraph(f"{missing} fits have not been run; a run into the same folder goes on with them.")
+    files = [*_who_holds_what(folder, page, out)]
+    if lines:
+        files += _boxes(lines, classes, page, out)
+        files.append(_table(lines, classes, page, out))
+        _findings(lines, page)
+    published = _published(folder, lines)
+    if published:
+        page.heading("Published and measured")
+        columns = ["class", "method", "published", "measured", "difference"]
+        page.table(columns, [[one[key] for key in columns] for one in published])
+    if design.differs:
+        page.heading("What differs")
+        page.items(design.differs)
+    for ending, text in ((".md", page.markdown), (".html", page.html)):
+        with whole(out / f"report{ending}") as partial:
+            partial.write_text(text, encoding="utf-8")
+        files.append(out / f"report{ending}")
+    return FeatureReport(out, files, classes, lines, published, missing, reduced)
+
+
+def _mode(cell: Cell) -> str:
+    if not cell.method.semi:
+        return "no labels"
+    return "labels" if cell.unlabelled_weight == 1 else f"labels, unlabelled rows count {cell.unlabelled_weight:g}"
+
+
+def _lines(folder: FeatureFolder, cell: Cell) -> list[Line]:
+    """The line of a cell, and before the whole sample's that of the start."""
+    done = folder.read(cell)
+    if not done:
+        return []
+    found = []
+    auc = np.stack([one["auc"] for one in done])
+    if cell.method.algorithm == POOLED:
+        start = np.stack([one["start_auc"] for one in done])
+        far = float(np.mean([one["start_distance"] for one in done]))
+        found.append(Line(cell, _mode(cell), "start", start, np.zeros(start.shape[1]), far, 0, 0, 0))
+    line = Line(
+        cell, _mode(cell), cell.method.label, auc.mean(axis=1), auc.std(axis=1).mean(axis=0),
+        0.0 if cell.method.algorithm == POOLED else float(np.mean([one.get("distance", np.nan) for one in done])),
+        max(int(one["rounds"]) for one in done), sum(bool(one["converged"].all()) for one in done),
+        sum(bool((one["collapsed"] > 0).any()) for one in done),
+    )  # fmt: skip
+    return [*found, line]
+
+
+def _who_holds_what(folder: FeatureFolder, page: Page, out: Path) -> list[Path]:
+    with open(folder.path / "table.csv", encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    counts = np.array([[int(cell) for cell in row[1:]] for row in rows])
+    title = "Classes at each site (the paper's figure 5)"
+    files = draw_bars(counts, [row[0] for row in rows], head[1:], out / "sites.png", title=title)
+    page.heading("Who holds what")
+    page.image("sites.png", title)
+    page.table(head, rows)
+    return files
+
+
+def _boxes(lines: list[Line], classes: list[str], page: Page, out: Path) -> list[Path]:
+    title = "AUC on the common hold-out, mean over sites, for each split (the paper's figure 6)"
+    boxes = [
+        Box(line.mode, name, line.method.removeprefix("semi-"), line.auc[:, c].tolist())
+        for line in lines
+        for c, name in enumerate(classes)
+    ]
+    page.heading("AUC")
+    page.image("auc.png", title)
+    return draw_boxes(boxes, out / "auc.png", title=title, ylabel="AUC")
+
+
+def _table(lines: list[Line], classes: list[str], page: Page, out: Path) -> Path:
+    columns = ["mode", "method", *classes, "distance", "way gone", "rounds", "converged", "collapsed"]
+    far = {line.mode: line.distance for line in lines if line.method == "start"}
+    rows = [
+        [line.mode, line.method, *line.mean.tolist(), line.distance, _way(line, far), line.rounds, line.converged,
+         line.collapsed]
+        for line in lines
+    ]  # fmt: skip
+    page.paragraph(
+        "Means over splits and sites. Without labels each site's components are matched to classes on the labelled "
+        "training rows, for scoring only: the matching with the largest sum over classes of the mean probability "
+        "that the class's rows give its component. The distance is that of the sites' psi from the whole sample's "
+        "estimate (EM), and the way gone how much of the start's distance a method has left behind. The start's line "
+        "says what is known before the first round, with labels that of the labelled rows alone. A split counts as "
+        "collapsed where some site lost a component; its last mixture before that is scored."
+    )
+    page.table(columns, rows)
+    spread = [f"{name}, s.d. over {what}" for what in ("splits", "sites") for name in classes]
+    path = out / "summary.csv"
+    write_csv(path, [*columns, *spread], [
+        [_digits(value) for value in (*row, *line.auc.std(axis=0).tolist(), *line.apart.tolist())]
+        for row, line in zip(rows, lines, strict=True)])  # fmt: skip
+    return path
+
+
+def _findings(lines: list[Line], page: Page) -> None:
+    """Sentences that the numbers themselves write: who comes as near to the whole sample as matters."""
+    told = []
+    for mode in dict.fromkeys(line.mode for line in lines):
+        here = [line for line in lines if line.mode == mode and line.method != "start"]
+        for level in (line for line in here if line.cell.method.algorithm == POOLED):
+            close = [
+                line.method for line in here if line is not level and np.abs(line.mean - level.mean).max() <= CLOSE
+            ]
+            told.append(
+                f"{mode}: within {CLOSE} of the whole sample ({level.method}) in every class: "
+                f"{'; '.join(close) or 'none'}."
+            )
+    if told:
+        page.heading("Findings")
+        page.items([
+            *told,
+            "A method that has gone little of the way from the start to the whole sample's estimate scores like the "
+            "start, whatever the whole sample's estimate is worth.",
+        ])  # fmt: skip
+
+
+def _published(folder: FeatureFolder, lines: list[Line]) -> list[dict[str, Any]]:
+    classes: list[str] = folder.about["classes"]
+    found = []
+    for one in folder.design.published:
+        method = parse_method(one.method, 0.01)._replace(semi=one.labelled)
+        for line in lines:
+            fits = line.cell.method == method and line.cell.unlabelled_weight == 1 and line.method != "start"
+            if fits and one.label in classes:
+                measured = float(line.mean[classes.index(one.label)])
+                found.append({
+                    "class": one.label, "method": line.method, "published": one.auc, "measured": measured,
+                    "difference": measured - one.auc,
+                })  # fmt: skip
+    return found
+
+
+def _way(line: Line, far: dict[str, float]) -> float:
+    """Share of the way from the start to the whole sample's estimate; NaN where that is not there."""
+    return 1 - line.distance / far[line.mode] if line.mode in far else float("nan")
+
+
+def _digits(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value

@@ -1,0 +1,213 @@
+"""The study of a feature table, from a table to its report, on the synthetic stand-in."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from command import gaussip
+from gaussip.data.features import read_features, write_features
+from gaussip.data.standin import stand_in
+from gaussip.errors import DataError, DesignError, LabelError, SettingError
+from gaussip.studies.features import scores
+from gaussip.studies.features.design import is_of_features, load, of_text
+from gaussip.studies.features.report import report
+from gaussip.studies.features.run import FeatureFolder, run
+from gaussip.studies.features.trial import reduced, replicates
+
+REAL = Path(__file__).parents[2] / "shared" / "data" / "radiography" / "features_resnet50.npz"
+SMALL = """
+kind = "features"
+title = "A small study"
+replicates = 2
+components = 8
+labelled = 0.5
+rounds = 40
+shrinkage = 0.1
+unlabelled_weights = [1.0, 0.1]
+methods = ["mnem=0.05", "exact", "local", "em"]
+differs = ["Everything."]
+[[published]]
+label = "covid"
+method = "mnem=0.05"
+labelled = true
+auc = 0.93
+"""
+
+
+@pytest.fixture(scope="module")
+def table():
+    return stand_in(rows=900, features=40, seed=1)
+
+
+@pytest.fixture(scope="module")
+def done(table, tmp_path_factory):
+    return run(of_text(SMALL, "small"), table, tmp_path_factory.mktemp("study") / "out")
+
+
+def test_aucs_are_scikit_learn_s():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 200)
+    found = np.round(rng.normal(size=(200, 3)) + (labels[:, None] == np.arange(3)), 1)  # with ties
+    wanted = [roc_auc_score(labels == c, found[:, c]) for c in range(3)]
+    np.testing.assert_allclose(scores.aucs(found, labels), wanted, rtol=1e-12)
+    assert np.isnan(scores.aucs(found, np.zeros(200, dtype=int))).all()
+
+
+def test_log_odds_keep_the_order_where_probabilities_round_to_one():
+    joint = np.array([[0.0, -5.0, -9.0], [0.0, -50.0, -60.0], [0.0, -80.0, -90.0]])
+    share = np.exp(joint - np.logaddexp.reduce(joint, axis=1)[:, None])
+    np.testing.assert_allclose(scores.log_odds(joint)[0], np.log(share[0] / (1 - share[0])), rtol=1e-9)
+    assert share[1, 0] == share[2, 0] == 1.0
+    assert scores.log_odds(joint)[2, 0] > scores.log_odds(joint)[1, 0]
+
+
+def test_components_are_matched_to_classes():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 100)
+    order = np.array([2, 0, 1])
+    joint = -5.0 * (order[labels][:, None] != np.arange(3)) + rng.normal(size=(100, 3))
+    np.testing.assert_array_equal(scores.matched(joint, labels, 3), order)
+
+
+def test_splits_are_drawn_at_every_site(table):
+    design = of_text(SMALL, "small").design
+    made = reduced(table, design)
+    first, second = replicates(made, design, [0, 1])
+    again = replicates(made, design, [1])[0]
+    np.testing.assert_array_equal(second.training, again.training)
+    assert not np.array_equal(first.training, second.training)
+    for m in range(8):
+        here = made.sites == m
+        assert first.training[here].sum() == round(0.7 * here.sum())
+        assert first.labelled[here].sum() == round(0.5 * first.training[here].sum())
+    assert not (first.labelled & ~first.training).any()
+    assert np.isclose(made.X.var(axis=0, ddof=1).mean(), 1.0)
+
+
+def test_exact_is_the_whole_sample_s_at_every_site(done):
+    """And so is its score; a site alone that holds one class knows nothing of the others."""
+    cells = {cell.name: done.read(cell) for cell in done.design.cells}
+    assert len(cells) == 12
+    for mode in ("", "_unlabelled=1", "_unlabelled=0.1"):
+        name = "semi-" * bool(mode)
+        exact, pooled, local = (cells[f"{name}{method}{mode}"] for method in ("exact", "em", "local"))
+        for mine, theirs, alone in zip(exact, pooled, local, strict=True):
+            assert mine["auc"].shape == (8, 4)
+            assert mine["auc"].std(axis=0).max() < 0.05
+            if mode == "_unlabelled=0.1":
+                np.testing.assert_allclose(mine["auc"], theirs["auc"], atol=0.02)
+                assert mine["distance"] < 0.1 * theirs["start_distance"]
+            assert alone["auc"].mean() < theirs["auc"].mean()
+            assert len(alone["collapsed"]) == 8
+
+
+def test_the_report(done):
+    made = report(done)
+    assert (made.missing, made.reduced) == (0, False)
+    text = (made.folder / "report.md").read_text()
+    for words in ("RSNA", "8 principal components", "semi-MNEM, eta = 0.05", "## What differs", "matched to classes"):
+        assert words in text
+    assert made.published[0]["published"] == 0.93
+    assert {path.name for path in made.files} >= {"sites.png", "sites.svg", "auc.png", "auc.csv", "summary.csv"}
+    boxes = (made.folder / "auc.csv").read_text().splitlines()
+    assert len(boxes) == 1 + 3 * 5 * 4 * 2  # modes, methods with the start, classes, splits
+    again = report(FeatureFolder.for_report(done.path))
+    assert [line.mean.tolist() for line in again.lines] == [line.mean.tolist() for line in made.lines]
+
+
+def test_the_command_line_is_killed_and_goes_on(done, table, tmp_path):
+    write_features(tmp_path / "table.npz", table)
+    (tmp_path / "small.toml").write_text(SMALL)
+    words = ["study", "run", str(tmp_path / "small.toml"), "--data", str(tmp_path / "table.npz"), "--out",
+             str(tmp_path / "out")]  # fmt: skip
+    process = subprocess.Popen([sys.executable, "-c", "from gaussip.cli import main; main()", *words])
+    limit = time.monotonic() + 60
+    while not list(tmp_path.glob("out/cells/*/*.npz")) and time.monotonic() < limit:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/cells/*/*.npz")}
+    assert 0 < len(before) < 24
+    made = gaussip(*words, "--json")
+    assert made.returncode == 0, made.stderr
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    told = json.loads(made.stdout)
+    assert told["missing"] == 0
+    assert told["lines"][0]["method"] == "start"
+    for cell in done.design.cells:
+        for mine, theirs in zip(FeatureFolder.for_report(tmp_path / "out").read(cell), done.read(cell), strict=True):
+            np.testing.assert_array_equal(mine["auc"], theirs["auc"])
+    shown = gaussip("study", "report", tmp_path / "out")
+    assert "labels, unlabelled rows count 0.1" in shown.stdout
+
+
+def test_the_shipped_study_is_listed_and_shown():
+    assert "xray" in gaussip("study", "list").stdout
+    assert 'kind = "features"' in gaussip("study", "show", "xray").stdout
+    loaded = load("xray", 3, 10)
+    assert (loaded.design.replicates, loaded.design.rounds, len(loaded.design.cells)) == (3, 10, 21)
+    assert {loaded.design.network_of(cell) for cell in loaded.design.cells} == {"circle", "ring"}
+    assert not is_of_features("figure2")
+
+
+def test_what_is_refused(table, done, tmp_path):
+    design = of_text(SMALL, "small").design
+    with pytest.raises(LabelError, match=r"row 3 \(counted from 1\) has no label"):
+        reduced(table._replace(label=np.where(np.arange(len(table.label)) == 2, "", table.label)), design)
+    with pytest.raises(SettingError, match="8 is neither a number of components, 1 to 5"):
+        reduced(table._replace(features=table.features[:, :5]), design)
+    few = of_text(SMALL.replace("labelled = 0.5", "labelled = 0.0"), "small").design
+    with pytest.raises(LabelError, match="no training row of class covid, lung_opacity, normal, viral_pneumonia is"):
+        replicates(reduced(table, few), few, [0])
+    trained = table._replace(split=np.full(len(table.label), "train"))
+    with pytest.raises(DataError, match="no row is left to score on"):
+        replicates(reduced(trained, design), design, [0])
+    with pytest.raises(DesignError, match="holds a study of another table"):
+        run(of_text(SMALL, "small"), stand_in(rows=900, features=40, seed=2), done.path)
+    with pytest.raises(DesignError, match="holds a study with other settings"):
+        run(of_text(SMALL, "small", rounds=7), table, done.path)
+    missing = gaussip("study", "run", "xray", "--out", tmp_path / "x")
+    assert missing.returncode == 2
+    assert "xray needs a table of features: --data FILE" in missing.stderr
+    extra = gaussip("study", "run", "figure2", "--data", "table.npz")
+    assert "figure2 draws its own data" in extra.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("labelled = 0.5", "labelled = 1.5", "line 6: labelled = 1.5 must be from 0 to 1"),
+        ('"local"', '"semi-local"', "write 'local' for 'semi-local'"),
+        ("shrinkage = 0.1", "shrinkage = 2.0", "shrinkage=2.0 must be a number in"),
+        ("[1.0, 0.1]", "[]", "unlabelled_weights is empty"),
+        ("components = 8", "dimension = 8", "unknown key 'dimension'"),
+        ("methods =", 'network = "web"\nmethods =', "web"),
+    ],
+)
+def test_designs_that_cannot_work(old, new, why):
+    with pytest.raises(DesignError) as refused:
+        of_text(SMALL.replace(old, new), "small")
+    assert why in str(refused.value)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not REAL.exists(), reason="the chest X-ray features are not here")
+def test_real_features_labelled_in_part(tmp_path):
+    """One split of the real table: exact and MNEM score as the whole sample does, and DEM does not."""
+    shipped = load("xray", 1)
+    text = shipped.text.replace('"ngd=0.001", "ngd=0.003", ', "").replace("[1.0, 0.05]", "[0.05]")
+    folder = run(of_text(text, "xray", 1), read_features(REAL), tmp_path / "out")
+    means = {cell.name: folder.read(cell)[0]["auc"].mean(axis=0) for cell in folder.design.cells}
+    pooled = means["semi-em_unlabelled=0.05"]
+    assert np.abs(means["semi-exact_unlabelled=0.05"] - pooled).max() < 0.01
+    assert np.abs(means["semi-mnem=0.01_unlabelled=0.05"] - pooled).max() < 0.01
+    assert means["semi-dem=0.01_unlabelled=0.05"][0] < pooled[0] - 0.02
