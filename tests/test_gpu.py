@@ -6,6 +6,7 @@ import pytest
 from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import REGISTRY, make
 from gaussip.arrays import to_device, to_numpy
+from gaussip.collapse import healthy
 from gaussip.comparison import Trial, compare
 from gaussip.data.generate import Setting, draw, paper_start
 from gaussip.errors import CollapseError, FewerAtATimeWarning
@@ -147,6 +148,57 @@ def test_rounds_in_graphs_are_the_cpu_s(name, rounds):
     assert gpu.history.bytes.tolist() == cpu.history.bytes.tolist()
     np.testing.assert_allclose(gpu.history.change, cpu.history.change, rtol=1e-5, atol=1e-9)
     np.testing.assert_allclose(gpu.history.disagreement, cpu.history.disagreement, rtol=1e-6, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_features", [4, 40])
+@pytest.mark.parametrize("name", ["exact", "mnem", "ngd", "em"])
+def test_shrinkage_and_the_weight_of_unlabelled_rows(name, n_features):
+    """Few features and many: another kernel, and another look at whether covariances are sound."""
+    data = draw(Setting(n_rows=900, n_sites=4, n_features=n_features, labelled=0.3, spread="homogeneous"), 2)
+    cpu, gpu = (
+        NetworkGaussianMixture(
+            3, algorithm=name, eta=0.01, max_rounds=60, init_params="labels", shrinkage=0.2, unlabelled_weight=0.3,
+            device=device,
+        ).fit(data.X, data.labels, sites=data.sites)
+        for device in ("cpu", "cuda")
+    )  # fmt: skip
+    np.testing.assert_allclose(gpu.shrinkage_target_, cpu.shrinkage_target_, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(gpu.site_means_, cpu.site_means_, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(gpu.site_covariances_, cpu.site_covariances_, rtol=1e-7, atol=1e-9)
+
+
+def test_wide_covariances_that_are_not_sound_are_found():
+    covariances = np.broadcast_to(np.eye(50), (2, 3, 2, 50, 50)).copy()
+    covariances[1, 2, 0, 7, 7] = -1.0
+    weights, means = np.full((2, 3, 2), 0.5), np.zeros((2, 3, 2, 50))
+    weights[0, 1, 1] = 0.0
+    means[0, 0, 0, 3] = np.nan
+    found = to_numpy(healthy(place(Theta(weights, means, covariances), "cuda")))
+    assert (
+        found.tolist()
+        == healthy(Theta(weights, means, covariances)).tolist()
+        == [[False, False, True], [True, True, False]]
+    )
+
+
+def test_a_study_of_a_feature_table_gives_the_cpu_s_scores(tmp_path):
+    pytest.importorskip("msgspec")
+    from gaussip.data.standin import stand_in
+    from gaussip.studies.features.design import of_text
+    from gaussip.studies.features.run import run
+
+    text = (
+        'kind = "features"\ntitle = "t"\nreplicates = 2\ncomponents = 40\nlabelled = 0.5\nrounds = 120\n'
+        'shrinkage = 0.2\nmethods = ["mnem=0.05", "exact", "local", "em"]\n'
+    )
+    cpu, gpu = (
+        run(of_text(text, "t"), stand_in(rows=900, features=60), tmp_path / device, device=device)
+        for device in ("cpu", "cuda")
+    )
+    for cell in cpu.design.cells:
+        for mine, theirs in zip(gpu.read(cell), cpu.read(cell), strict=True):
+            np.testing.assert_allclose(mine["auc"], theirs["auc"], atol=1e-3)
+            assert mine["collapsed"].tolist() == theirs["collapsed"].tolist()
 
 
 def test_a_study_that_does_not_fit_goes_on_with_fewer_replicates_and_the_same_numbers(monkeypatch):

@@ -246,3 +246,14 @@ def test_what_is_refused(files, tmp_path):
     (tmp_path / "f.npz.parts" / "settings.json").write_text("{")
     with pytest.raises(FileError, match=r"f\.npz\.parts cannot be used"):
         extract(manifest, files / "weights.pt", tmp_path / "f.npz", size=32)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU")
+def test_a_gpu_gives_the_cpu_s_features(tmp_path, state):
+    write_images(tmp_path / "images", per_cell=2)
+    torch.save(state, tmp_path / "weights.pt")
+    manifest = read_manifest(tmp_path / "images")
+    for device in ("cpu", "cuda"):
+        extract(manifest, tmp_path / "weights.pt", tmp_path / f"{device}.npz", size=96, device=device)
+    cpu, gpu = (read_features(tmp_path / f"{device}.npz").features for device in ("cpu", "cuda"))
+    np.testing.assert_allclose(gpu, cpu, rtol=1e-3, atol=1e-4 * np.abs(cpu).max())

@@ -6,8 +6,6 @@ import re
 import tomllib
 from typing import Any
 
-import msgspec
-
 from gaussip.errors import GaussipError
 
 Path = tuple[str | int, ...]  # for instance ("cells", 1, "delta")
@@ -40,6 +38,8 @@ class Source:
 
     def converted(self, values: Any, kind: type[Any], at: Path = ()) -> Any:
         """Values as a structure; what does not fit is told with its line."""
+        import msgspec  # not here for studies of drawn data, which run without it
+
         try:
             return msgspec.convert(values, kind)
         except msgspec.ValidationError as error:
