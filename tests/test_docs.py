@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from command import gaussip
 from gaussip.federation.description import Description
 from gaussip.federation.description import of_text as federation_of
 from gaussip.studies.claims import CLAIMS
@@ -108,13 +109,48 @@ def test_the_tutorial(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
 
 
+def test_preprocessing():
+    scope = {}
+    first, pipeline = blocks(ROOT / "docs" / "how-to-preprocess.md", "python")
+    exec(first, scope)
+    assert scope["reduced"].shape[1] == scope["pca"].n_components_ < 20
+    exec(pipeline, scope)
+    assert scope["steps"].predict(scope["X"]).shape == (600,)
+
+
+def test_the_tutorial_of_chest_x_rays(tmp_path, monkeypatch, capsys):
+    """Every command of the page but the last ones, which need the images or a GPU: it prints what the page says."""
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "tutorial-xray.md"
+    text = page.read_text(encoding="utf-8")
+    (design,) = blocks(page, "toml")
+    (tmp_path / "chest.toml").write_text(design)
+    commands = re.findall(r"^\$ gaussip (.*)$", text, re.MULTILINE)
+    told = [gaussip(*shlex.split(command)) for command in commands]
+    assert [one.returncode for one in told] == [0, 0, 0, 0]
+    for one in told[:3]:
+        assert all(line.strip() in text for line in one.stdout.splitlines())
+    measured = {
+        line.split()[0]: line.split()[-4:] for line in told[3].stdout.split("labels, unl")[0].splitlines()[9:]
+    }
+    for name in ("exact", "EM", "Local"):
+        (row,) = re.findall(rf"^\| {name}\b.*$", text, re.MULTILINE)
+        shown = [float(cell) for cell in row.split("|")[2:-1]]
+        np.testing.assert_allclose([float(value) for value in measured[name]], shown, atol=0.02)
+    (example,) = blocks(page, "python")
+    exec(example, {})
+    assert len(capsys.readouterr().out.split()) == 3
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere_and_options_exist(page):
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#]+)\)|src=\"([^\"]+)\"", text):
         path = next(filter(None, target))
         assert "://" in path or (page.parent / path).exists(), path
-    for command, rest in re.findall(r"gaussip (fit|predict|network|simulate|study|demo)\b([^`\n]*)", text):
+    for command, rest in re.findall(
+        r"gaussip (fit|predict|reduce|network|simulate|study|demo|xray)\b([^`\n]*)", text
+    ):
         source = (ROOT / "src" / "gaussip" / "cli" / f"{command}.py").read_text(encoding="utf-8")
         for option in re.findall(r"--([a-z-]+)", rest):
             known = f'"--{option}"' in source or f"{option.replace('-', '_')}: Annotated" in source
@@ -127,8 +163,11 @@ def test_doctests():
     import gaussip.data.split
     import gaussip.estimator
     import gaussip.networks.named
+    import gaussip.preprocessing.transformers
 
-    for module in (gaussip.estimator, gaussip.networks.named, gaussip.data.split):
+    for module in (
+        gaussip.estimator, gaussip.networks.named, gaussip.data.split, gaussip.preprocessing.transformers
+    ):  # fmt: skip
         found = doctest.testmod(module)
         assert found.attempted > 0
         assert found.failed == 0
