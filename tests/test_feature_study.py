@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,11 +17,12 @@ from sklearn.metrics import roc_auc_score
 from command import gaussip
 from gaussip.data.features import read_features, write_features
 from gaussip.data.standin import stand_in
-from gaussip.errors import DataError, DesignError, LabelError, SettingError
+from gaussip.errors import DataError, DesignError, LabelError, NetworkError
 from gaussip.studies.features import scores
 from gaussip.studies.features.design import is_of_features, load, of_text
+from gaussip.studies.features.folder import FeatureFolder
 from gaussip.studies.features.report import report
-from gaussip.studies.features.run import FeatureFolder, run
+from gaussip.studies.features.run import run
 from gaussip.studies.features.trial import reduced, replicates
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "radiography" / "features_resnet50.npz"
@@ -163,23 +165,62 @@ def test_what_is_refused(table, done, tmp_path):
     design = of_text(SMALL, "small").design
     with pytest.raises(LabelError, match=r"row 3 \(counted from 1\) has no label"):
         reduced(table._replace(label=np.where(np.arange(len(table.label)) == 2, "", table.label)), design)
-    with pytest.raises(SettingError, match="8 is neither a number of components, 1 to 5"):
+    with pytest.raises(DesignError, match="the design keeps components = 8, and the table has 5 features"):
         reduced(table._replace(features=table.features[:, :5]), design)
     few = of_text(SMALL.replace("labelled = 0.5", "labelled = 0.0"), "small").design
-    with pytest.raises(LabelError, match="no training row of class covid, lung_opacity, normal, viral_pneumonia is"):
+    with pytest.raises(LabelError, match="no training row is labelled: raise labelled = 0"):
         replicates(reduced(table, few), few, [0])
+    covid, at = np.flatnonzero(table.label == "covid"), table.label.copy()
+    at[covid[:1]] = "rare"
+    for share, error, why in (
+        ("0.9", DataError, "no row of class rare is left"),
+        ("0.1", LabelError, "of class rare is"),
+    ):
+        some = of_text(SMALL.replace("labelled = 0.5", f"labelled = 0.1\ntrain = {share}"), "small").design
+        with pytest.raises(error, match=why):  # by the split the one row is in the training rows, or in the others
+            replicates(reduced(table._replace(label=at), some), some, range(2))
+    with pytest.raises(LabelError, match="all rows are of class 'covid'; a study tells at least two apart"):
+        reduced(table._replace(label=np.full(len(at), "covid")), design)
     trained = table._replace(split=np.full(len(table.label), "train"))
     with pytest.raises(DataError, match="no row is left to score on"):
         replicates(reduced(trained, design), design, [0])
     with pytest.raises(DesignError, match="holds a study of another table"):
         run(of_text(SMALL, "small"), stand_in(rows=900, features=40, seed=2), done.path)
-    with pytest.raises(DesignError, match="holds a study with other settings"):
+    with pytest.raises(DesignError, match="holds a study of another table"):
+        run(of_text(SMALL, "small"), table._replace(label=np.roll(table.label, 1)), done.path)
+    with pytest.raises(DesignError, match="holds a study with rounds = 40, not 7"):
         run(of_text(SMALL, "small", rounds=7), table, done.path)
+    one_way = of_text(SMALL.replace("methods =", 'two_way = "circle"\nmethods ='), "small")
+    with pytest.raises(NetworkError, match="exact needs a two-way network"):
+        run(one_way, table, tmp_path / "one-way")
+    assert not (tmp_path / "one-way").exists()
     missing = gaussip("study", "run", "xray", "--out", tmp_path / "x")
     assert missing.returncode == 2
     assert "xray needs a table of features: --data FILE" in missing.stderr
-    extra = gaussip("study", "run", "figure2", "--data", "table.npz")
-    assert "figure2 draws its own data" in extra.stderr
+    for name, why in (("figure2", "figure2 draws its own data"), ("nosuch.toml", "cannot read nosuch.toml"),
+                      ("nosuch", "theory, exact, xray")):  # fmt: skip
+        extra = gaussip("study", "run", name, "--data", "table.npz")
+        assert why in extra.stderr
+
+
+def test_more_replicates_and_damaged_folders(done, table, tmp_path):
+    """A folder takes more splits; the basis is kept; what is damaged is told."""
+    shutil.copytree(done.path, tmp_path / "out")
+    more = run(of_text(SMALL, "small", replicates=3), table, tmp_path / "out")
+    assert {len(more.read(cell)) for cell in more.design.cells} == {3}
+    first = done.design.cells[0]
+    np.testing.assert_array_equal(more.read(first)[1]["auc"], done.read(first)[1]["auc"])
+    assert "reduced run" not in (report(more).folder / "report.md").read_text()
+    assert "small.toml --data" in (report(more).folder / "report.md").read_text()
+    for name in ("study.toml", "table.csv"):
+        (tmp_path / "out" / name).rename(tmp_path / name)
+        told = gaussip("study", "report", tmp_path / "out")
+        assert told.returncode == 2
+        assert f"{name} cannot be read" in told.stderr
+        (tmp_path / name).rename(tmp_path / "out" / name)
+    (tmp_path / "out" / "study.json").write_text("{")
+    with pytest.raises(DesignError, match=r"study\.json cannot be read"):
+        run(of_text(SMALL, "small"), table, tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -191,6 +232,8 @@ def test_what_is_refused(table, done, tmp_path):
         ("[1.0, 0.1]", "[]", "unlabelled_weights is empty"),
         ("components = 8", "dimension = 8", "unknown key 'dimension'"),
         ("methods =", 'network = "web"\nmethods =', "web"),
+        ("components = 8", "components = 0", "components = 0 is neither a number of components nor a share"),
+        ('method = "mnem=0.05"', 'method = "menm"', "there is no algorithm 'menm'"),
     ],
 )
 def test_designs_that_cannot_work(old, new, why):

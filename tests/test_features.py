@@ -159,7 +159,7 @@ def test_the_stand_in_comes_from_its_seed():
 def test_the_command(tmp_path):
     path = tmp_path / "s.npz"
     done = gaussip("xray", "stand-in", path, "--rows", "200", "--seed", "3")
-    assert done.stdout.startswith("200 rows of 60 features")
+    assert done.stdout.startswith("200 rows of 128 features")
     assert_same(read_features(path), stand_in(200, seed=3))
     assert "--force" in gaussip("xray", "stand-in", path).stderr
     assert "--rows is for tables" in gaussip("xray", "stand-in", tmp_path / "images", "--rows", "200").stderr

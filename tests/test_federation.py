@@ -58,6 +58,9 @@ def test_sites_agree_on_everything_but_where_they_are():
     ordered = of_text(changed(('["ill", "well"]', '["well", "ill"]')))
     other = of_text(changed(("components = 2", "components = 3")))
     assert moved.digest() == ordered.digest() == found.digest() != other.digest()
+    shrunk = of_text(changed(("components = 2", "components = 2\nshrinkage = 0.0")))
+    assert shrunk.digest() == found.digest()  # as before the key was there
+    assert of_text(changed(("components = 2", "components = 2\nshrinkage = 0.1"))).digest() != found.digest()
 
 
 def test_pairs_given_starts_and_scaling():

@@ -136,6 +136,11 @@ def test_a_basis_on_disk(pooled, tmp_path):
     np.testing.assert_array_equal(basis.reduced(X), pca.transform(X))
     with pytest.raises(DataError, match="the basis is of 12 features, the rows have 3"):
         basis.reduced(X[:, :3])
+    pca.save(tmp_path / "again.npz")
+    again = NetworkPCA.load(tmp_path / "again.npz")
+    np.testing.assert_array_equal(again.transform(X), pca.transform(X))
+    with pytest.raises(DataError, match="rows of the basis have 3 columns"):
+        again.inverse_transform(X)
     NetworkGaussianMixture().fit(X[:, :2]).save(tmp_path / "model.npz")
     with pytest.raises(ModelFileError, match="is no basis"):
         load(tmp_path / "model.npz")
@@ -150,6 +155,11 @@ def test_impossible_numbers_of_components(pooled, keep):
 def test_rows_without_variance():
     with pytest.raises(DataError, match="all features are constant"):
         NetworkPCA(1).fit(np.ones((10, 3)), sites=list("aabbbbbccc"))
+    with pytest.raises(DataError, match="all features are constant"):
+        NetworkPCA(1).fit(np.full((10, 3), 0.1), sites=list("aabbbbbccc"))
+    with pytest.raises(SettingError, match="standardise='no' must be True or False"):
+        NetworkPCA(1, standardise="no").fit(np.eye(3))
+    assert NetworkPCA(1 - 1e-15).fit(np.random.default_rng(0).normal(size=(12, 30))).n_components_ == 11
     with pytest.raises(DataError, match="sites has 2 entries for 10 rows"):
         NetworkPCA(1).fit(np.ones((10, 3)), sites=["a", "b"])
 

@@ -101,6 +101,25 @@ def test_going_on_keeps_the_target_and_so_does_a_file(data, tmp_path):
     np.testing.assert_allclose(again.covariances_, first.covariances_, rtol=1e-6, atol=1e-8)
 
 
+def test_shrinkage_may_begin_with_a_fit_that_goes_on(data):
+    """One target for all sites, the consensus's mean covariance, also where sites are others than before."""
+    X, labels, sites = data
+    first = NetworkGaussianMixture(K, algorithm="mnem", random_state=0, max_rounds=20)
+    with pytest.warns(UserWarning, match="not converged"):
+        first.fit(X, labels, sites=sites)
+    target = np.einsum("k,kij->ij", first.weights_, first.covariances_)
+    first.set_params(shrinkage=0.3, warm_start=True, tol=1e-2, max_rounds=2000).fit(X, labels, sites=sites)
+    np.testing.assert_allclose(first.shrinkage_target_, target, rtol=1e-12)
+    first.fit(X, labels, sites=np.where(np.arange(len(X)) < 50, "e", sites))
+    np.testing.assert_allclose(first.shrinkage_target_, target, rtol=1e-12)
+
+
+def test_a_component_without_labels_cannot_live_on_labelled_rows_alone(data):
+    X, labels, sites = data
+    with pytest.raises(SettingError, match="unlabelled_weight=0 leaves no rows for 1 of the components"):
+        NetworkGaussianMixture(K + 1, unlabelled_weight=0.0).fit(X, labels, sites=sites)
+
+
 def test_rows_on_disk_count_the_same(data, tmp_path):
     X, labels, sites = data
     np.save(tmp_path / "x.npy", X)

@@ -9,13 +9,16 @@ from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import REGISTRY
 from gaussip.algorithms.together import Together, stopping_together
 from gaussip.data.generate import Setting, draw
-from gaussip.errors import CollapseError, DataError, LabelError, SettingError
+from gaussip.errors import CollapseError, DataError, LabelError, SettingError, StartError
 from gaussip.exchange.neighbours import Neighbours
 from gaussip.fitting import seeds_of
+from gaussip.moments import Shrinkage
 from gaussip.parameters import Theta, pack
 from gaussip.preprocessing import NetworkPCA
 from gaussip.preprocessing.agreement import Reduction
+from gaussip.rows import Rows
 from gaussip.simulation import simulate
+from gaussip.site.keeping import Keeping
 from gaussip.site.program import Begin, Program
 from gaussip.site.task import Own, make_task, refuse_few
 
@@ -143,6 +146,42 @@ def test_reduced_shrunk_and_tempered_sites_compute_what_the_estimator_computes(n
     for m, program in enumerate(programs):
         np.testing.assert_array_equal(program.estimate().covariances, mixture.site_covariances_[m])
         np.testing.assert_array_equal(program.agreed.target, mixture.shrinkage_target_)
+
+
+def test_a_run_that_goes_on_keeps_the_first_run_s_target(dataset, start):
+    """In scaled features too, and through the file in which a site keeps it."""
+    units = np.array([1.0, 1e3, 1e-3])
+    rows = [own._replace(X=own.X * units) for own in owns(dataset)]
+    target = np.diag([2.0, 3.0, 4.0])
+    changed = {"shrinkage": 0.4, "max_rounds": 3000, "reg_covar": 0.0, "tol": 1e-9}
+    plain = run_all(make_task(NAMES, **settings("exact", **changed)), owns(dataset), [Begin(start, target, None)] * 5)
+    squares = units[:, None] * units
+    there = Begin(Theta(start.weights, start.means * units, start.covariances * squares), target * squares, None)
+    scaled = run_all(make_task(NAMES, **settings("exact", scale=True, **changed)), rows, [there] * 5)
+    np.testing.assert_array_equal(plain[0].agreed.target, target)
+    own = simulate(
+        plain[0].task.algorithm, start, Rows.of_sites([one.X for one in owns(dataset)],
+        [one.labels for one in owns(dataset)], None, 3), plain[0].task.W, max_rounds=3000, tol=1e-9,
+        shrinkage=Shrinkage(0.4, target),
+    )  # fmt: skip
+    np.testing.assert_array_equal(plain[2].estimate().covariances, own.theta.covariances[2])
+    np.testing.assert_allclose(scaled[0].estimate().covariances, plain[0].estimate().covariances * squares, rtol=1e-5)
+
+
+def test_what_was_agreed_is_kept_as_it_is(dataset, tmp_path):
+    agreed = run_all(make_task(NAMES, **settings("mnem", max_rounds=2)), owns(dataset))[0].agreed
+    kept = Keeping(tmp_path)
+    kept.write_agreed(agreed)
+    for mine, theirs in zip((kept.agreed().facts, kept.agreed().target, *kept.agreed().start),
+                            (agreed.facts, agreed.target, *agreed.start), strict=True):  # fmt: skip
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_labelled_rows_alone_must_know_every_component(dataset):
+    free = [own._replace(labels=np.full(len(own.X), -1)) for own in owns(dataset)]
+    for name in ("mnem", "exact", "ngd"):
+        with pytest.raises(StartError, match="with unlabelled_weight = 0 only labelled rows count"):
+            run_all(make_task(NAMES, **settings(name, unlabelled_weight=0.0)), free)
 
 
 def test_a_site_without_labelled_rows_may_count_nothing(dataset):

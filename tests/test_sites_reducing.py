@@ -14,7 +14,7 @@ from command import gaussip
 from federations import Federation
 from gaussip import NetworkGaussianMixture
 from gaussip.data.generate import Setting, draw
-from gaussip.errors import FederationError
+from gaussip.errors import DataError, FederationError
 from gaussip.exchange.neighbours import Neighbours
 from gaussip.federation import description
 from gaussip.preprocessing import NetworkPCA, agreement
@@ -28,7 +28,7 @@ from gaussip.site.task import Own, make_task
 @pytest.mark.filterwarnings("ignore:not converged")
 def test_sites_reduce_fit_and_predict_and_a_kill_on_the_way_changes_nothing(tmp_path):
     settings = {"algorithm": "mnem", "mixing": "metropolis", "shrinkage": 0.1, "unlabelled_weight": 0.5,
-                "start": "labels", "reduce": {"keep": 0.8}}  # fmt: skip
+                "start": "labels", "reduce": {"keep": 0.97}}  # fmt: skip
     with Federation(tmp_path, 4, n_features=6, n_rows=80, **settings) as sites:
         sites.start("s0", "s1", "s3")  # s0 meets its neighbours, but s1 and s3 wait for s2: s0 stays in exchange 1
         sites.until(lambda: sites.events("s0", "met"))
@@ -38,7 +38,7 @@ def test_sites_reduce_fit_and_predict_and_a_kill_on_the_way_changes_nothing(tmp_
         sites.start("s0", "s2")
         sites.finish()
         named = np.array(sites.names)[sites.data.sites]
-        pca = NetworkPCA(0.8, mixing="metropolis").fit(sites.data.X, sites=named)
+        pca = NetworkPCA(0.97, mixing="metropolis").fit(sites.data.X, sites=named)
         agreed = [sites.events(name, "agreed on a basis")[0] for name in sites.names]
         assert {event["digest"] for event in agreed} == {pca.digest_[:12]}
         assert {event["components"] for event in agreed} == {pca.n_components_}
@@ -61,15 +61,20 @@ def test_sites_reduce_fit_and_predict_and_a_kill_on_the_way_changes_nothing(tmp_
         told = gaussip("predict", folder / "model.npz", tmp_path / "r.csv", "--out", tmp_path / "p.csv")
         assert told.returncode == 0, told.stderr
         assert pyarrow.csv.read_csv(tmp_path / "p.csv").num_rows == 80
-        before = {name: sites.theta(name) for name in sites.names}
+        stored = NetworkGaussianMixture.load(folder / "model.npz")
+        np.testing.assert_array_equal(stored.shrinkage_target_, mixture.shrinkage_target_)
+        raw = gaussip("predict", folder / "model.npz", tmp_path / "s2.csv")
+        assert "reduce its rows first, with gaussip reduce" in raw.stderr
         for name in sites.names:  # from a checkpoint on: the basis and the target are the first run's
             assert gaussip("site", "go-on", sites.folders / name, "--from", "60").returncode == 0
         sites.start()
         sites.finish()
-        for name in sites.names:
+        mixture.set_params(warm_start=True).fit(reduced, sites.data.labels, sites=named)  # keeps the target too
+        for m, name in enumerate(sites.names):
             assert load(sites.folders / name / "basis.npz")[0].digest() == pca.digest_
-            assert not np.array_equal(sites.theta(name)[1], before[name][1])
-            np.testing.assert_allclose(sites.theta(name)[1], before[name][1], atol=1.0)
+            np.testing.assert_allclose(sites.theta(name)[2], mixture.site_covariances_[m], rtol=1e-9, atol=1e-12)
+            stored = NetworkGaussianMixture.load(sites.folders / name / "model.npz")
+            np.testing.assert_array_equal(stored.shrinkage_target_, mixture.shrinkage_target_)
 
 
 def test_a_site_goes_on_from_any_exchange_of_the_agreement(monkeypatch):
@@ -105,6 +110,65 @@ def test_a_site_goes_on_from_any_exchange_of_the_agreement(monkeypatch):
     pca = NetworkPCA(2).fit(data.X, sites=np.array(names)[data.sites])
     assert {program.basis.digest() for program in programs} == {pca.digest_}
     assert programs[0].round == 3
+
+
+def _programs(task, rows):
+    near = [Neighbours(task.W, m) for m in range(len(rows))]
+    programs = [Program(task, m, own) for m, own in enumerate(rows)]
+
+    def exchange():
+        sent = [program.message() for program in programs]
+        for m, (place, mine) in enumerate(zip(near, sent, strict=True)):
+            programs[m].absorb(mine, place.combine(mine, {q: sent[q] for q in place.heard}))
+
+    return programs, exchange
+
+
+def _task(reduction, **changed):
+    given = {
+        "network": "ring", "mixing": "row", "network_seed": 0, "algorithm": "mnem", "eta": 0.05, "n_components": 3,
+        "n_features": 5, "labelled": False, "start": "kmeans", "seed": 0, "scale": False, "reg_covar": 1e-6,
+        "weighting": "rows", "max_rounds": 3, "tol": 0.0, "min_count": 2,
+    }  # fmt: skip
+    return make_task(tuple("abcd"), reduction=reduction, **(given | changed))
+
+
+def test_what_the_first_site_cannot_tell_ends_all_sites():
+    """A share that needs too many components, and rows without variance: no site is left waiting."""
+    data = draw(Setting(n_rows=200, n_sites=4, n_features=5), 3)
+    for X, why in ((data.X, "0.999 of the variance needs 5 components, more than the 2 allowed"),
+                   (np.full_like(data.X, 0.1), "all features are constant, at all sites")):  # fmt: skip
+        rows = [Own(part, None, None) for part in data.by_site(X)]
+        programs, exchange = _programs(_task(Reduction(0.999, False, 2)), rows)
+        while programs[0].memory.phase != agreement.SIZE or programs[0].memory.mixed.stage < 1:
+            exchange()
+        sent = [program.message() for program in programs]
+        for m, program in enumerate(programs):  # the last exchange of the number of components
+            place = Neighbours(program.task.W, m)
+            with pytest.raises(DataError, match=why):
+                program.absorb(sent[m], place.combine(sent[m], {q: sent[q] for q in place.heard}))
+
+
+def test_rows_that_do_not_count_are_not_told():
+    data = draw(Setting(n_rows=200, n_sites=4, n_features=5), 3)
+    rows = []
+    for X in data.by_site(data.X):
+        weights = np.ones(len(X))
+        X, weights[:3] = X.copy(), 0.0
+        X[:3] = 1e6
+        rows.append(Own(X, None, weights))
+    programs, exchange = _programs(_task(Reduction(2, False, 2)), rows)
+    while programs[0].basis is None:
+        exchange()
+    kept = np.concatenate([own.X[own.weights > 0] for own in rows])
+    np.testing.assert_allclose(programs[0].basis.mean, kept.mean(axis=0), rtol=1e-10)
+    assert programs[0].basis.n_rows == 188
+
+
+def test_messages_are_as_long_as_the_features_need():
+    """A handful of features takes a handful of numbers, not a chunk."""
+    assert _task(Reduction(2, False, 2)).wanted.longest < 40
+    assert _task(None).longest_message == _task(Reduction(5, False, 5)).longest_message
 
 
 @pytest.mark.parametrize(
@@ -148,6 +212,27 @@ def test_reduce_from_the_command_line(tmp_path):
     again = gaussip(*words)
     assert again.returncode == 2
     assert "exists" in again.stderr
-    lost = gaussip("reduce", tmp_path / "rows.csv", "--basis", tmp_path / "none.npz", "--out", tmp_path / "x.csv")
-    assert lost.returncode == 2
-    assert "there is no file" in lost.stderr
+    refused = {
+        ("--basis", "none.npz", "--out", "x.csv"): "there is no file",
+        ("--basis", "rows.csv", "--out", "x.csv"): "is not a basis",
+        ("--basis", "basis.npz", "--out", "x.csv", "--standardise"): "leave --features, --no-features, --standardise",
+        ("--basis", "x.csv", "--out", "x.csv", "--keep", "2"): "name the same file",
+        ("--basis", "b.npz", "--out", "x.txt", "--keep", "2"): "tables are .csv or .parquet files",
+        ("--basis", "b.npz", "--out", "x.csv", "--keep", "2", "--no-features", "cod"): "no column 'cod'",
+        ("--basis", "b.npz", "--out", "x.csv", "--keep", "1.0", "--sites", "hospital"): "1.0 is neither a number",
+        ("--basis", "b.npz", "--out", "x.csv", "--keep", "2"): "name the column of sites with --sites",
+    }
+    for options, why in refused.items():
+        told = gaussip("reduce", "rows.csv", *options, cwd=tmp_path)
+        assert told.returncode == 2
+        assert why in told.stderr
+    assert not (tmp_path / "x.csv").exists()
+    assert not (tmp_path / "b.npz").exists()
+    told = gaussip("reduce", "rows.csv", "--sites", "hospital", "--keep", "1", "--basis", "b.npz", "--out", "x.csv",
+                   cwd=tmp_path)  # fmt: skip
+    assert "'code' alone has" in told.stdout
+    fitted = gaussip("fit", "x.csv", "--sites", "hospital", "-k", "2", "--no-features", "cod", "--out", "m.npz",
+                     cwd=tmp_path)  # fmt: skip
+    assert "no column 'cod'" in fitted.stderr
+    swapped = gaussip("predict", "b.npz", "x.csv", cwd=tmp_path)
+    assert "is a basis, not a model" in swapped.stderr

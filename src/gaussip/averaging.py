@@ -57,8 +57,8 @@ def plan_of(W: Any) -> Plan:
             if error <= allowed:
                 return plan
     raise NetworkError(
-        f"averages over this network of {M} sites would not be exact: its links are too one-sided, or too few. Use a "
-        "ring, a circle, random-regular(4) or another balanced network"
+        f"averages over this network of {M} sites would not be exact: its links are too one-sided, or too few for so "
+        "many sites. Use a two-way network with more links, such as random-regular(4)"
     )
 
 

@@ -202,6 +202,8 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
 
     def _shrinkage(self, begin: Theta, target: NDArray | None) -> Shrinkage | None:
         """Towards the start's mean covariance, or the target of the fit that this one goes on from."""
+        if begin.weights.ndim > 1:  # each site's own last estimate
+            begin = self._theta()
         found = shrinkage_of(float(self.shrinkage), begin)
         if found is None:
             return None

@@ -75,7 +75,7 @@ def prepare(
         raise DataError(f"n_components={n_components} is more than the n_samples={n} rows")
     v = check_row_weights(sample_weight, n)
     labels, classes = encode_labels(y, n, n_components)
-    check_unlabelled_weight(unlabelled_weight, labels is not None)
+    check_unlabelled_weight(unlabelled_weight, labels is not None, n_components - len(classes))
     codes, names = (np.zeros(n, dtype=int), np.array([0])) if sites is None else by_column(sites)
     if len(codes) != n:
         raise DataError(f"sites has {len(codes)} entries for {n} rows")

@@ -81,7 +81,7 @@ def prepare_on_disk(
     check_sites_filled(np.array([site.mass for site in seen]), names.tolist())
     distinct = list(dict.fromkeys(label for site in seen for label in site.labels))
     codes, classes = encode_labels(distinct or None, len(distinct), n_components)
-    check_unlabelled_weight(unlabelled_weight, codes is not None)
+    check_unlabelled_weight(unlabelled_weight, codes is not None, n_components - len(classes))
     known = {} if codes is None else dict(zip(distinct, codes.tolist(), strict=True))
 
     def encode(labels: NDArray) -> NDArray:

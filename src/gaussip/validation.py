@@ -76,12 +76,17 @@ def check_sites_filled(mass: NDArray, names: Sequence[Any]) -> None:
         raise DataError(f"site {some(empty)}: all rows have weight zero; leave it out, or give it rows that count")
 
 
-def check_unlabelled_weight(weight: Any, labelled: bool) -> None:
-    """Refuse a weight of unlabelled rows that is none, or that leaves no row at all."""
+def check_unlabelled_weight(weight: Any, labelled: bool, n_unseen: int = 0) -> None:
+    """Refuse a weight of unlabelled rows that is none, or that leaves no row at all, or components without any."""
     if not isinstance(weight, Real) or isinstance(weight, bool) or not 0 <= float(weight) <= 1:
         raise SettingError(f"unlabelled_weight={weight!r} must be a number in [0, 1]")
     if weight == 0 and not labelled:
         raise SettingError("unlabelled_weight=0 leaves no rows: none is labelled. Give labels, or a larger weight")
+    if weight == 0 and n_unseen > 0:
+        raise SettingError(
+            f"unlabelled_weight=0 leaves no rows for {n_unseen} of the components: no row is labelled for them. "
+            "Label some, use fewer components, or a larger weight"
+        )
 
 
 def check_shrinkage(share: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json as jsonlib
-import time
+import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 from rich.table import Table
 from rich.text import Text
 
-from gaussip.errors import FederationError, GaussipError
+from gaussip.errors import DesignError, FederationError, GaussipError
 from gaussip.files import json_ready
 
 out = Console(highlight=False, soft_wrap=True)
@@ -48,7 +48,8 @@ def command(function: Callable[P, Answer]) -> Callable[P, None]:
             try:
                 answer = function(*args, **kwargs)
             except GaussipError as error:
-                message = str(error) if isinstance(error, FederationError) else _with_options(str(error))
+                of_a_file = isinstance(error, FederationError | DesignError)
+                message = str(error) if of_a_file else _with_options(str(error))
                 if as_json:
                     _print_json({"error": {"type": type(error).__name__, "message": message}})
                 else:
@@ -115,23 +116,29 @@ def component_names(mixture: Any) -> list[str]:
 @contextmanager
 def progress(total: int, after: float = 2.0, *, percent: bool = False) -> Iterator[Callable[[str, int], None]]:
     """A bar on standard error, shown once the work has taken two seconds: call it with a text and the count done."""
-    began = time.monotonic()
     count = TaskProgressColumn() if percent else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
     bar = Progress(*columns, console=err, transient=True)
-    task = bar.add_task("", total=total)
-    started = False
+    task = bar.add_task("working", total=total)
+    last: dict[str, Any] = {}
+
+    def begin() -> None:
+        bar.update(task, **last)
+        bar.start()
+
+    timer = threading.Timer(after, begin)  # also where nothing is told for long
+    timer.daemon = True
+    timer.start()
 
     def advance(text: str, done: int) -> None:
-        nonlocal started
-        if not started and time.monotonic() - began > after:
-            bar.start()
-            started = True
-        if started:
-            bar.update(task, completed=done, description=text)
+        last.update(description=text, completed=done)
+        if bar.live.is_started:
+            bar.update(task, **last)
 
     try:
         yield advance
     finally:
-        if started:
+        timer.cancel()
+        timer.join()
+        if bar.live.is_started:
             bar.stop()

@@ -26,6 +26,9 @@ def run(
     feature_columns: Annotated[
         str | None, typer.Option("--features", help="Feature columns, with commas; default: all others.")
     ] = None,
+    others: Annotated[
+        str, typer.Option("--no-features", help="Columns that are no features (a patient's number), with commas.")
+    ] = "",
     algorithm: Annotated[str, typer.Option(help="exact, mnem, nnem, dem, ngd, local or em.")] = "exact",
     network: Annotated[
         str, typer.Option(help="ring, star, random-regular(4), circle, ..., or a .csv with columns sender, hearer.")
@@ -57,7 +60,7 @@ def run(
     Example: `gaussip fit patients.csv --sites hospital --labels diagnosis --components 3 --out model.npz`
     """
     from gaussip.data.split import by_column
-    from gaussip.data.tables import pick, read_network, read_sites
+    from gaussip.data.tables import pick, read_network, read_sites, without
     from gaussip.estimator import NetworkGaussianMixture
     from gaussip.fitting import INITS
     from gaussip.validation import check_choice, is_unlabelled
@@ -68,6 +71,7 @@ def run(
     if sites is None and named_by_file is None and algorithm != "em":
         raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
     named = [name.strip() for name in feature_columns.split(",")] if feature_columns else None
+    joined = without(joined, others)
     columns = pick(joined, features=named, sites=sites, labels=labels, weights=weights)
     of_row = columns.sites if columns.sites is not None else named_by_file
     n_labelled = sum(not is_unlabelled(v) for v in columns.labels.tolist()) if columns.labels is not None else 0

@@ -38,7 +38,14 @@ def run(
     if out is not None:
         refuse_overwriting(out, force=force)
     features = [str(name) for name in getattr(mixture, "feature_names_in_", [])]
-    table = pick(read_table(rows), features=features or None).X
+    given = read_table(rows)
+    reduced = features and all(name.startswith("pc") and name[2:].isdigit() for name in features)
+    if reduced and not set(features) & set(given.column_names):
+        raise DataError(
+            f"the model is of {len(features)} components, which {rows} does not have: reduce its rows first, with "
+            f"gaussip reduce {rows} --basis BASIS --out FILE"
+        )
+    table = pick(given, features=features or None).X
     if table.num_columns != mixture.n_features_in_:
         raise DataError(f"the model has {mixture.n_features_in_} features, the table {table.num_columns} columns")
     X = table if features else np.column_stack([column.to_numpy() for column in table.columns])

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gaussip.cli.console import Answer, Json, progress
 from gaussip.errors import DataError, SettingError
 from gaussip.files import refuse_overwriting
+
+if TYPE_CHECKING:
+    from gaussip.preprocessing import NetworkPCA
+
+MOST = 0.9  # of all variance: a feature with more decides the components alone
 
 
 def run(
@@ -21,7 +27,7 @@ def run(
         Path, typer.Option(help="The basis (.npz): written with --keep, read without, to reduce other rows alike.")
     ],
     keep: Annotated[
-        float | None, typer.Option(help="Components, or the share of the variance that they are to exceed.")
+        str | None, typer.Option(help="How many components (3), or the share of the variance they exceed (0.9).")
     ] = None,
     sites: Annotated[str | None, typer.Option(help="Column that names each row's site.")] = None,
     feature_columns: Annotated[
@@ -41,58 +47,106 @@ def run(
 
     Example: `gaussip reduce patients.parquet --sites hospital --keep 0.9 --basis basis.npz --out reduced.parquet`
     """
-    import numpy as np
-    import pyarrow as pa
-
-    from gaussip.data.tables import numeric_columns, pick, read_sites, write_table
-    from gaussip.preprocessing import NetworkPCA
+    from gaussip.data.tables import numeric_columns, read_sites, table_kind, without, write_table
     from gaussip.preprocessing.basis import load, reduced_names
 
-    refuse_overwriting(out, force=force)
-    joined, named_by_file = read_sites(tables, [] if sites is None else [sites])
+    table_kind(out)
+    if out.resolve() == basis.resolve():
+        raise SettingError("--out and --basis name the same file")
+    refuse_overwriting(out, *([basis] if keep is not None else []), force=force)
     chosen = [name.strip() for name in feature_columns.split(",")] if feature_columns else None
-    if keep is None:
-        found, features = load(basis)
-        if chosen is not None and chosen != features:
-            raise SettingError(f"the basis is of the features {', '.join(features)}: leave --features out")
-    else:
-        refuse_overwriting(basis, force=force)
-        left_out = {sites, *(name.strip() for name in others.split(","))}
-        features = chosen or [name for name in numeric_columns(joined) if name not in left_out]
-        if not features:
-            raise DataError("the table has no columns of numbers; name the feature columns with --features")
-    columns = pick(joined, features=features, sites=sites)
-    X = np.column_stack([column.to_numpy() for column in columns.X.columns])
-    told = {}
-    if keep is not None:
-        of_row = columns.sites if columns.sites is not None else named_by_file
-        if of_row is None:
-            raise SettingError("name the column of sites with --sites, or give one table for each site")
-        pca = NetworkPCA(
-            int(keep) if keep >= 1 and keep.is_integer() else keep, standardise=standardise, network=network
+    if keep is None and (chosen or others or standardise or network != "ring"):
+        raise SettingError(
+            "without --keep rows are reduced by the basis as it is: leave --features, --no-features, --standardise "
+            "and --network out"
         )
-        with progress(1000, percent=True) as advance:
-            pca._watch = lambda part: advance("agreeing on a basis", int(1000 * part))
-            pca.fit(X, sites=of_row)
-        found = pca.basis_
-        found.save(basis, features)
-        told = {"exchanges": pca.n_exchanges_, "bytes": pca.bytes_}
+    with progress(1000, percent=True) as advance:
+        advance("reading", 0)
+        joined, named_by_file = read_sites(tables, [] if sites is None else [sites])
+        left = without(joined, others)
+        if keep is None:
+            found, features = load(basis)
+            if not features:
+                raise DataError(f"{basis} was made of an array, and does not name its features; use it from Python")
+        else:
+            features = chosen or [name for name in numeric_columns(left) if name != sites]
+        X, of_row = _picked(left, features, sites)
+        told: dict[str, Any] = {}
+        remark = []
+        if keep is not None:
+            of_row = of_row if of_row is not None else named_by_file
+            pca = _agreed(X, of_row, _number(keep), standardise, network, advance)
+            found = pca.basis_
+            found.save(basis, features)
+            told = {"exchanges": pca.n_exchanges_, "bytes": pca.bytes_}
+            remark = _remark(pca, features, standardise)
+        reduced = found.reduced(X)
     names = reduced_names(len(found.variances))
-    reduced = found.reduced(X)
     beside = {name: joined[name] for name in joined.column_names if name not in features}
     clash = [name for name in names if name in beside]
     if clash:
         raise DataError(f"the table has a column {clash[0]!r} that is no feature; rename it")
     if named_by_file is not None:
-        beside.setdefault("site", pa.array(named_by_file))
+        beside.setdefault("site", named_by_file)
     write_table(out, beside | {name: reduced[:, k] for k, name in enumerate(names)})
     share = float(found.variances.sum() / found.total)
     text = (
-        f"{len(X)} rows: {len(names)} components in place of {len(features)} features, {share:.1%} of the variance; "
-        f"basis {found.digest()[:12]}"
+        f"{len(X)} rows: {len(names)} component{'s' * (len(names) > 1)} in place of {len(features)} features "
+        f"({_some(features)}), {share:.1%} of the variance; basis {found.digest()[:12]}"
     )
     files = f"rows written to {out}" + (f", the basis to {basis}" if keep is not None else "")
     return Answer(
-        [text, files], rows=len(X), out=str(out), basis=str(basis), components=len(names), features=len(features),
-        explained=share, digest=found.digest(), **told,
+        [text, *remark, files], rows=len(X), out=str(out), basis=str(basis), components=len(names), features=features,
+        explained=share, digest=found.digest(), remarks=remark, **told,
     )  # fmt: skip
+
+
+def _number(keep: str) -> float | int:
+    try:
+        return int(keep) if keep.strip().isdigit() else float(keep)
+    except ValueError:
+        raise SettingError(f"--keep {keep} is no number; give for instance 3, or 0.9") from None
+
+
+def _picked(table: Any, features: list[str], sites: str | None) -> tuple[Any, Any]:
+    import numpy as np
+
+    from gaussip.data.tables import pick
+
+    if not features:
+        raise DataError("the table has no columns of numbers; name the feature columns with --features")
+    try:
+        columns = pick(table, features=features, sites=sites)
+    except DataError as error:
+        hint = "; leave out a column that is no feature with --no-features" if "missing" in str(error) else ""
+        raise DataError(f"{error}{hint}") from error
+    return np.column_stack([column.to_numpy() for column in columns.X.columns]), columns.sites
+
+
+def _agreed(
+    X: Any, of_row: Any, keep: float | int, standardise: bool, network: str, advance: Callable[[str, int], None]
+) -> NetworkPCA:
+    from gaussip.preprocessing import NetworkPCA
+
+    if of_row is None:
+        raise SettingError("name the column of sites with --sites, or give one table for each site")
+    pca = NetworkPCA(keep, standardise=standardise, network=network)
+    pca._watch = lambda part: advance("agreeing on a basis", int(1000 * part))
+    return pca.fit(X, sites=of_row)
+
+
+def _remark(pca: NetworkPCA, features: list[str], standardise: bool) -> list[str]:
+    """A word about a feature that decides the components alone."""
+    variances = pca.covariance_.diagonal()
+    j = int(variances.argmax())
+    share = variances[j] / variances.sum()
+    if standardise or len(features) == 1 or share < MOST:
+        return []
+    return [
+        f"{features[j]!r} alone has {share:.1%} of the variance: if it is no feature, --no-features {features[j]}; "
+        "if units differ, --standardise"
+    ]
+
+
+def _some(names: list[str], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

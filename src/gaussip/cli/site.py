@@ -63,7 +63,7 @@ def run(
             end = site()
     text = (
         f"{found.site}: {'converged' if end.converged else 'not converged'} after {end.rounds} rounds, "
-        f"log-likelihood {end.log_likelihood:.6g} per row here; model written to {found.model}"
+        f"{_likelihood(end.log_likelihood)}; model written to {found.model}"
     )
     reduces = found.description.reduce is not None
     if reduces:
@@ -73,6 +73,10 @@ def run(
         log_likelihood=end.log_likelihood, change=end.change, disagreement=end.disagreement,
         run=found.run.name, basis=str(found.basis) if reduces else None,
     )  # fmt: skip
+
+
+def _likelihood(value: float) -> str:
+    return f"log-likelihood {value:.6g} per row here" if value == value else "no row that counts here"
 
 
 def _stop(number: int, frame: Any) -> None:

@@ -11,7 +11,7 @@ from gaussip.cli.console import Answer, Json, command, progress, table
 from gaussip.errors import SettingError
 
 if TYPE_CHECKING:
-    from gaussip.studies.features.report import FeatureReport
+    from gaussip.studies.features.report import FeatureReport, Line
     from gaussip.studies.report import Report
 
 MANY = 12  # lines of a table on the terminal
@@ -85,11 +85,16 @@ def run(
         int | None,
         typer.Option(min=1, help="No cell goes further, but the whole sample's EM, which runs to its end."),
     ] = None,
-    where: Annotated[str, typer.Option(help="Only the cells with these values: delta=2,spread=heterogeneous")] = "",
+    where: Annotated[
+        str, typer.Option(help="Only the cells with these values: delta=2,spread=heterogeneous (of drawn data).")
+    ] = "",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    jobs: Annotated[int, typer.Option(min=1, help="Processes that share the cells.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that share the cells (of drawn data).")] = 1,
     data: Annotated[
-        Path | None, typer.Option(help="For xray: the table of features, of gaussip xray features or your own.")
+        Path | None,
+        typer.Option(
+            help="For xray, or a design of kind = 'features': the table of features (.npz, .parquet, .csv)."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder of results; studies/NAME by default.")] = None,
     json: Json = False,
@@ -104,8 +109,6 @@ def run(
         if where or jobs > 1:
             raise SettingError("a study of a feature table runs in one process, wholly: leave --where and --jobs out")
         return _run_features(name, replicates, rounds, device, data, out)
-    if data is not None:
-        raise SettingError(f"{name} draws its own data: leave --data out")
     from gaussip.arrays import to_device
     from gaussip.studies.cells import parse_where
     from gaussip.studies.design import load
@@ -113,6 +116,8 @@ def run(
     from gaussip.studies.run import run as run_study
 
     design, chosen = load(name, replicates, rounds), parse_where(where)
+    if data is not None:
+        raise SettingError(f"{name} draws its own data: leave --data out")
     to_device(0.0, device)  # refuses a device that is not there before anything is written
     folder = out or Path("studies") / design.name
     try:
@@ -137,8 +142,8 @@ def report(
 
     Example: `gaussip study report studies/figure2`
     """
+    from gaussip.studies.features.folder import FeatureFolder, holds_features
     from gaussip.studies.features.report import report as make_features_report
-    from gaussip.studies.features.run import FeatureFolder, holds_features
     from gaussip.studies.folder import Folder
     from gaussip.studies.report import report as make_report
 
@@ -176,15 +181,22 @@ def _run_features(
         return _told_features(make_report(done))
     except KeyboardInterrupt:
         kept = f"interrupted; {folder} keeps the fits that are done, the same command goes on"
+        kept = kept if folder.exists() else "interrupted; nothing was written"
         raise KeyboardInterrupt(kept) from None
 
 
 def _told_features(made: FeatureReport) -> Answer:
+    from gaussip.studies.features.report import unfinished
+
     parts: list[object] = ["AUC on the common hold-out, mean over sites and splits"]
     for mode in dict.fromkeys(line.mode for line in made.lines):
         here = [line for line in made.lines if line.mode == mode]
-        rows = [[line.method.removeprefix("semi-"), *(f"{value:.3f}" for value in line.mean)] for line in here]
-        parts.append(table([mode, *made.classes], rows))
+        rows = [
+            [line.method.removeprefix("semi-"), *(f"{value:.3f}" for value in line.mean), _ended(line)]
+            for line in here
+        ]
+        parts.append(table([mode, *made.classes, ""], rows, texts=[""]))
+        parts += [f"{mode}: {text}" for text in unfinished(here)]
     if made.reduced:
         parts.append("a reduced run: with all splits and rounds of the design numbers may be others")
     if made.missing:
@@ -199,6 +211,10 @@ def _told_features(made: FeatureReport) -> Answer:
         parts, folder=str(made.folder), files=[str(path) for path in made.files], missing=made.missing,
         reduced=made.reduced, lines=lines, published=made.published,
     )  # fmt: skip
+
+
+def _ended(line: Line) -> str:
+    return f"collapsed in {line.collapsed} of {len(line.auc)}" if line.collapsed else ""
 
 
 def _told(made: Report) -> Answer:

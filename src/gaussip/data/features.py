@@ -16,7 +16,7 @@ from gaussip.arrays import NDArray
 from gaussip.data.tables import read_table, write_table
 from gaussip.errors import DataError
 from gaussip.files import whole
-from gaussip.validation import is_unlabelled, some
+from gaussip.validation import is_missing, is_unlabelled, some
 
 WORDS = ("site", "label", "image", "split")  # every other column of a table is a feature
 SPLITS = ("train", "test")
@@ -82,6 +82,8 @@ def _from_npz(path: str | os.PathLike[str]) -> tuple[NDArray, Mapping[str, Seque
             f"{path}: features are {features.dtype} {features.shape}; they must be numbers (rows, features)"
         )
     for name, values in arrays.items():
+        if values.dtype.kind == "S":
+            raise DataError(f"{path}: {name} holds bytes; save words as np.array(words, dtype=str)")
         if values.shape != (len(features),):
             raise DataError(f"{path}: {name} has shape {values.shape}; {len(features)} rows need ({len(features)},)")
     return features, {name: values.tolist() for name, values in arrays.items()}
@@ -113,11 +115,12 @@ def _checked(path: str | os.PathLike[str], features: NDArray, words: Mapping[str
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
     if len(bad):
         j = int(np.flatnonzero(~np.isfinite(features[bad[0]]))[0])
+        more = f", and {len(bad) - 1} more rows have such features" if len(bad) > 1 else ""
         raise DataError(
-            f"{path}: feature {j + 1} of row {bad[0] + 1} (counted from 1) is {features[bad[0], j]}, as are "
-            f"{len(bad) - 1} more rows' features; drop those rows or fill them in"
+            f"{path}: feature {j + 1} of row {bad[0] + 1} (counted from 1) is {features[bad[0], j]}{more}; drop "
+            "those rows or fill them in"
         )
-    nowhere = [row for row, name in enumerate(words["site"], start=1) if name is None or name == ""]
+    nowhere = [row for row, name in enumerate(words["site"], start=1) if is_missing(name)]
     if nowhere:
         raise DataError(f"{path}: row {some(nowhere)} (counted from 1) has no site")
     for row, name in enumerate(words.get("split", ()), start=1):

@@ -153,11 +153,12 @@ def read_manifest(folder: str | os.PathLike[str], watch: Watch = lambda text, do
             colour += mode not in ("1", "L", "LA")
             by_digest.setdefault(digest, []).append(relative.as_posix())
             images.append(Image(relative, label, site, digest))
-    if not images:
-        raise DataError(
-            f"none of the {total} images in {root} can be read and has a URL in a workbook; "
-            "the column FILE NAME holds the images' names"
-        )
+    for name, label in CLASSES.items():
+        if not any(image.label == label for image in images):
+            raise DataError(
+                f"none of the {len(found[name])} images of class {name} can be read and has a URL in "
+                f"{workbooks[name].name}; the column FILE NAME holds the images' names, URL where they come from"
+            )
     same = tuple(tuple(group) for group in by_digest.values() if len(group) > 1)
     remarks = Remarks(**{what: tuple(names) for what, names in notes.items()}, same=same, colour=colour)
     return Manifest(root, tuple(images), remarks)

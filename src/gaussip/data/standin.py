@@ -30,7 +30,7 @@ LATENT = 6  # dimensions in which the classes differ
 PIXELS = 64
 
 
-def stand_in(rows: int = 2000, features: int = 60, seed: int = 0) -> FeatureTable:
+def stand_in(rows: int = 2000, features: int = 128, seed: int = 0) -> FeatureTable:
     """A feature table with the database's sites and classes, in its proportions.
 
     Classes are Gaussian clouds, of means and covariances of their own, in a few dimensions. Each feature sees a

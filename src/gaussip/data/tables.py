@@ -40,7 +40,7 @@ def read_table(path: str | os.PathLike[str], names: Sequence[str] = ()) -> pa.Ta
     file = Path(path)
     if not file.is_file():
         raise DataError(f"there is no file {file}")
-    kind = _kind(path)
+    kind = table_kind(path)
     try:
         if kind == ".csv":
             as_written = {name: pa.string() for name in names}
@@ -67,7 +67,7 @@ def read_table(path: str | os.PathLike[str], names: Sequence[str] = ()) -> pa.Ta
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> None:
     """Columns as a CSV or Parquet file, whole or not at all."""
     table = pa.table(dict(columns))
-    write = pa.csv.write_csv if _kind(path) == ".csv" else pa.parquet.write_table
+    write = pa.csv.write_csv if table_kind(path) == ".csv" else pa.parquet.write_table
     with whole(path) as partial:
         write(table, partial)
 
@@ -125,6 +125,15 @@ def pick(
     )
 
 
+def without(table: pa.Table, names: str) -> pa.Table:
+    """A table without some columns, whose names stand with commas between them."""
+    chosen = [name.strip() for name in names.split(",") if name.strip()]
+    unknown = [name for name in chosen if name not in table.column_names]
+    if unknown:
+        raise DataError(f"the table has no column {unknown[0]!r}; it has {', '.join(table.column_names)}")
+    return table.drop_columns(chosen)
+
+
 def numeric_columns(table: pa.Table) -> list[str]:
     """The columns that hold numbers."""
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
@@ -155,7 +164,7 @@ def read_network(path: str | os.PathLike[str], sites: Sequence[Any] | None = Non
     return graph
 
 
-def _kind(path: str | os.PathLike[str]) -> str:
+def table_kind(path: str | os.PathLike[str]) -> str:
     """The ending of a table's file, lower case; refused if it is no table's."""
     kind = Path(path).suffix.lower()
     if kind not in (".csv", ".parquet", ".pq"):

@@ -26,6 +26,11 @@ from gaussip.source import Source
 from gaussip.start import MIN_COUNT, checked
 from gaussip.validation import check_shrinkage, check_unlabelled_weight
 
+LATER = {
+    "reduce": None,
+    "shrinkage": 0.0,
+    "unlabelled_weight": 1.0,
+}  # where they change nothing, digests are as before
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")  # a folder, a part of a certificate's name, a key
 
 
@@ -90,6 +95,9 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         """What sites compare: everything but where they are reached."""
         values = msgspec.to_builtins(self)
         values["sites"] = sorted(self.sites)
+        for key, unused in LATER.items():
+            if values[key] == unused:
+                del values[key]
         values["classes"] = None if self.classes is None else sorted(self.classes, key=str)
         return hashlib.sha256(msgspec.json.encode(values, order="deterministic")).hexdigest()
 

@@ -51,7 +51,8 @@ class Wanted(NamedTuple):
     @property
     def longest(self) -> int:
         """Numbers that no message exceeds."""
-        return max(CHUNK, len(self.sites), 1 + self.n_features)
+        largest = max(self.n_covariances, self.told(self.most))
+        return max(min(CHUNK, largest), len(self.sites), 1 + self.n_features)
 
     @property
     def room(self) -> int:
@@ -96,7 +97,6 @@ class Agreement:
     def __init__(self, X: NDArray, index: int, wanted: Wanted) -> None:
         self._X, self._index, self.wanted = X, index, wanted
         self._own: NDArray | None = None  # what the site contributes to the phase
-        self._found: Basis | None = None  # the first site's
         self.basis: Basis | None = None
         nothing = np.empty(0)
         self.memory = self._begun(Memory(MEAN, 0, averaging.Mixed(nothing, nothing, 0), nothing, nothing, nothing))
@@ -148,10 +148,9 @@ class Agreement:
             state.covariance[state.done : end] = piece * (M / (state.known[0] - 1))
             self._go_on(end, len(state.covariance), SIZE)
         elif state.phase == SIZE:
-            d = float(piece[0])
-            if not (d.is_integer() and 1 <= d <= w.most):
-                raise self._disagreement(f"a basis of {d:g} components, of at most {w.most}")
-            self._next(state._replace(phase=BASIS, told=np.zeros(w.told(int(d)))))
+            d = self._checked_size(float(piece[0]))
+            told = np.zeros(w.told(d)) if self._index else self._whole(state)
+            self._next(state._replace(phase=BASIS, told=told))
         elif state.phase == BASIS:
             if not np.isfinite(piece).all():
                 raise self._disagreement("no whole basis")
@@ -191,19 +190,33 @@ class Agreement:
             table = np.full(len(w.sites), -np.inf)
             table[self._index] = self._digest(state)
             return table
-        size = 1 if state.phase == SIZE else len(state.told)
         if self._index != 0:
-            return np.full(size, -np.inf)
-        if self._found is None:
-            self._found = decomposed(state.known[0], state.known[1:], state.covariance, w.keep, w.standardise)
-        basis = self._found
-        if len(basis.variances) > w.most:
+            return np.full(1 if state.phase == SIZE else len(state.told), -np.inf)
+        if state.phase == SIZE:
+            n_components = (len(self._whole(state)) - w.told(0)) // (1 + w.n_features)
+            return np.array([float(n_components)])
+        return state.told.copy()
+
+    def _whole(self, state: Memory) -> NDArray:
+        """The first site's basis, one part after the other."""
+        basis = decomposed(
+            state.known[0], state.known[1:], state.covariance, self.wanted.keep, self.wanted.standardise
+        )
+        return np.concatenate([np.ravel(part) for part in basis])
+
+    def _checked_size(self, d: float) -> int:
+        """The number of components that the first site told; what cannot go on is refused at every site."""
+        w = self.wanted
+        if d == 0:
+            raise DataError("all features are constant, at all sites: there is no variance to keep")
+        if not (d.is_integer() and 1 <= d <= w.n_features):
+            raise self._disagreement(f"a basis of {d:g} components, of {w.n_features} features")
+        if d > w.most:
             raise DataError(
-                f"{w.keep:g} of the variance needs {len(basis.variances)} components, more than the {w.most} "
-                "allowed; keep less, or allow more"
+                f"{w.keep:g} of the variance needs {d:g} components, more than the {w.most} allowed; keep less, or "
+                "allow more"
             )
-        whole = np.concatenate([np.ravel(part) for part in basis])
-        return np.array([float(len(basis.variances))]) if state.phase == SIZE else whole
+        return int(d)
 
     def _told(self, state: Memory) -> Basis:
         p = self.wanted.n_features

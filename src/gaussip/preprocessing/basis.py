@@ -46,7 +46,10 @@ class Basis(NamedTuple):
 
 def load(path: str | os.PathLike[str]) -> tuple[Basis, list[str]]:
     """A basis written by `Basis.save`, and the names of its features."""
-    arrays, description = read(path)
+    try:
+        arrays, description = read(path)
+    except ModelFileError as error:
+        raise ModelFileError(str(error).replace("a gaussip model", "a basis")) from error
     if description.get("what") != "basis":
         raise ModelFileError(
             f"{path} is no basis; gaussip reduce writes one, and every site of a federation that reduces"
@@ -61,9 +64,14 @@ def reduced_names(n: int) -> list[str]:
 
 def scale_of(variances: NDArray, means: NDArray, n_rows: float) -> NDArray:
     """Standard deviations; one for features that are constant but for the rounding of their mean."""
-    rounding = n_rows * np.finfo(float).eps
-    varies = variances > rounding * variances + (rounding * means) ** 2
+    varies = _varies(variances, means, n_rows)
     return np.where(varies, np.sqrt(np.maximum(variances, 0.0)), 1.0)
+
+
+def _varies(variances: NDArray, means: NDArray, n_rows: float) -> NDArray:
+    """Whether features vary by more than the rounding of their mean."""
+    rounding = n_rows * np.finfo(float).eps
+    return np.asarray(variances > rounding * variances + (rounding * means) ** 2)
 
 
 def decomposed(n_rows: float, mean: NDArray, covariance: NDArray, keep: float | int, standardise: bool) -> Basis:
@@ -71,17 +79,18 @@ def decomposed(n_rows: float, mean: NDArray, covariance: NDArray, keep: float | 
 
     Parameters
     ----------
-    keep : a whole number of components, or the share of the variance in (0, 1) that they are to exceed
+    keep : a whole number of components, or the share of the variance in (0, 1) that they are to exceed; there are at
+        most as many as rows less one, and none where all features are constant
     standardise : whether features are first divided by their standard deviations
     """
     C, scale = _scaled(n_rows, mean, covariance, standardise)
     variances, vectors = np.linalg.eigh(C)
     variances, vectors = np.maximum(variances[::-1], 0.0), vectors[:, ::-1]
     total = np.trace(C)
-    if not total > 0:
-        raise DataError("all features are constant: there is no variance to keep")
+    if not _varies(np.diagonal(unvech(covariance)), mean, n_rows).any():
+        return Basis(np.asarray(float(n_rows)), mean, scale, np.asarray(0.0), np.empty(0), np.empty((0, len(mean))))
     d = keep if isinstance(keep, int) else 1 + int(np.searchsorted(np.cumsum(variances) / total, keep, side="right"))
-    components = vectors[:, : min(d, len(mean))].T
+    components = vectors[:, : min(d, len(mean), max(1, int(n_rows) - 1))].T
     largest = np.abs(components).argmax(axis=1)
     components = components * np.sign(components[np.arange(len(components)), largest])[:, None]
     return Basis(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
@@ -20,7 +21,7 @@ from gaussip.fitting import seeds_of
 from gaussip.networks import mixing_weights
 from gaussip.parameters import unvech
 from gaussip.preprocessing.agreement import Agreement, Reduction, agree, wanted_of
-from gaussip.preprocessing.basis import Basis, scale_of
+from gaussip.preprocessing.basis import Basis, load, scale_of
 from gaussip.validation import check_cells
 
 
@@ -154,6 +155,8 @@ class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
         """Agree on a basis; ``sites`` (n,) names the site of each row."""
         X = self._checked(X, reset=True)
         p = X.shape[1]
+        if not isinstance(self.standardise, (bool, np.bool_)):
+            raise SettingError(f"standardise={self.standardise!r} must be True or False")
         keep = check_keep(min(X.shape) if self.n_components is None else self.n_components, p)
         split = self._by_site(X, sites)
         names = tuple(map(str, split.names))
@@ -186,7 +189,26 @@ class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
     def inverse_transform(self, X: Any) -> NDArray:
         """Rows (n, d) of the basis in the features, (n, p): the nearest to those that `transform` was given."""
         check_is_fitted(self)
-        return np.asarray(X, dtype=float) @ self.components_ * self.scale_ + self.mean_
+        X = np.asarray(X, dtype=float)
+        if X.ndim != 2 or X.shape[1] != self.n_components_:
+            raise DataError(f"rows of the basis have {self.n_components_} columns; this array has shape {X.shape}")
+        return np.asarray(X @ self.components_ * self.scale_ + self.mean_)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the basis to one file, without pickle, as `gaussip reduce` does."""
+        check_is_fitted(self)
+        self.basis_.save(path, [str(name) for name in getattr(self, "feature_names_in_", [])])
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """A transformer with the basis in a file, of `save`, of `gaussip reduce` or of a site."""
+        basis, names = load(path)
+        found = cls(len(basis.variances))
+        found._keep(basis)
+        found.n_features_in_ = len(basis.mean)
+        if names:
+            found.feature_names_in_ = np.array(names, dtype=object)
+        return found
 
 
 def check_keep(keep: Any, n_features: int) -> float | int:

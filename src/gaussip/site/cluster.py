@@ -54,7 +54,7 @@ def fit(
         raise SettingError("--exchange mpi runs one start, from k-means or labels, on CPUs")
     mixture._check_settings()
     labels, classes = encode_labels(y, len(X), mixture.n_components)
-    check_unlabelled_weight(mixture.unlabelled_weight, labels is not None)
+    check_unlabelled_weight(mixture.unlabelled_weight, labels is not None, mixture.n_components - len(classes))
     weights = check_row_weights(sample_weight, len(X))
     if weights is not None:
         check_sites_filled(np.bincount(codes, weights), names.tolist())
@@ -103,7 +103,7 @@ def _run_of(program: Program, found: NDArray, masses: NDArray, start: Theta) -> 
     begin = Theta(*(np.broadcast_to(part, (M, *part.shape)) for part in start))
     unit = unit_of_start(begin)
     disagreement = measure(thetas, unit, unit.standard(to_psi(begin)))[2]
-    last = (
-        program.round, masses @ found[:, 0] / masses.sum(), program.change, disagreement, int(found[:, 1].sum()),
-    )  # fmt: skip
+    counts = masses > 0
+    log_likelihood = masses[counts] @ found[counts, 0] / masses.sum()
+    last = (program.round, log_likelihood, program.change, disagreement, int(found[:, 1].sum()))
     return Run(thetas, History.of([last]), program.round, np.array(program.converged), None, np.array(0))

@@ -84,4 +84,5 @@ def end_of(keeping: Keeping, end: dict[str, Any]) -> End:
             failure["site"], failure["component"], end["rounds"], failure["cause"],
             "All sites stopped; try fewer components, another start or a larger reg_covar",
         )  # fmt: skip
-    return End(keeping.checkpoint(end["rounds"]), *(end[name] for name in End._fields[1:]))
+    numbers: list[Any] = [float("nan") if end[name] is None else end[name] for name in End._fields[1:]]
+    return End(keeping.checkpoint(end["rounds"]), *numbers)

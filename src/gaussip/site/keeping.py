@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from gaussip.errors import DataError, FederationError, FileError
-from gaussip.files import whole
+from gaussip.files import json_ready, whole
 from gaussip.model_file import read, write
+from gaussip.moments import mean_covariance
 from gaussip.parameters import Theta
 from gaussip.preprocessing.basis import Basis
 from gaussip.site.program import Agreed
@@ -64,7 +65,8 @@ class Keeping:
         """What the survey ended with."""
         arrays, _ = read(self.folder / "agreed.npz")
         start = Theta(arrays["weights"], arrays["means"], arrays["covariances"])
-        return Agreed(arrays["facts"], start, arrays["target"])
+        target = arrays["target"] if "target" in arrays else mean_covariance(start)  # written by an older version
+        return Agreed(arrays["facts"], start, target)
 
     def write_basis(self, basis: Basis, exchanges: int) -> None:
         """Keep the basis that was agreed on, in so many exchanges."""
@@ -115,7 +117,7 @@ class Keeping:
     @staticmethod
     def _write_json(path: Path, content: dict[str, Any]) -> None:
         with whole(path) as partial:
-            partial.write_text(json.dumps(content))
+            partial.write_text(json.dumps(json_ready(content)))
 
 
 def digest_of(own: Own) -> str:

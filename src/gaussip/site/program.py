@@ -62,7 +62,8 @@ class Program:
         self._agreement: Agreement | None = None
         self.phase = REDUCE
         if task.wanted is not None and begin is None:
-            self._agreement = Agreement(own.X, index, task.wanted)
+            counts = slice(None) if own.weights is None else own.weights > 0  # what does not count is not told
+            self._agreement = Agreement(own.X[counts], index, task.wanted)
             self.memory: Any = self._agreement.memory
         else:
             self._begin_survey(None if begin is None else begin.basis)
@@ -163,6 +164,13 @@ class Program:
 
     def begin_fit(self, agreed: Agreed) -> None:
         """The State before the first round."""
+        if self.task.unlabelled_weight == 0:
+            classes = survey.facts_of(agreed.facts, self.task).classes
+            if classes is None or not (classes.counts > 0).all():
+                raise StartError(
+                    "with unlabelled_weight = 0 only labelled rows count, and not every component has some at any "
+                    "site: label some, or agree on a larger weight"
+                )
         begin, target = agreed.start, agreed.target
         if self.task.scale:
             self._location, self._spread = location_and_spread(survey.facts_of(agreed.facts, self.task).extents)
@@ -214,7 +222,7 @@ class Program:
         inner = getattr(self.task.algorithm, "algorithm", self.task.algorithm)
         inside = getattr(state, "inner", state)
         tried = [theta, inner.estimate(inner.update(inside, self._measure(theta)))]
-        if hasattr(inside, "theta"):  # exact, which goes back before it gives up
+        if callable(getattr(inside, "theta", None)):  # exact, which goes back before it gives up
             tried.append(inside.theta(inside.x))
         for one in tried:
             if not healthy(one):

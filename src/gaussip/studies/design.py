@@ -111,7 +111,7 @@ def load(name: str | Path, replicates: int | None = None, most_rounds: int | Non
     path = Path(name)
     if path.suffix != ".toml":
         raise DesignError(
-            f"there is no study {str(name)!r}; there are: {', '.join(ORDER)}. Your own design is a .toml file"
+            f"there is no study {str(name)!r}; there are: {', '.join(ORDER)}, xray. Your own is a .toml file"
         )
     try:
         text = path.read_text(encoding="utf-8")

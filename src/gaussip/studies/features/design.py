@@ -11,7 +11,6 @@ from gaussip import algorithms
 from gaussip.errors import DesignError, GaussipError
 from gaussip.methods import Method, parse_method
 from gaussip.networks.named import parse
-from gaussip.preprocessing.transformers import check_keep
 from gaussip.simulation import WEIGHTINGS
 from gaussip.source import Source
 from gaussip.studies.design import SHIPPED
@@ -73,9 +72,14 @@ class FeatureDesign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         semi = [Cell(method._replace(semi=True), w) for w in self.unlabelled_weights for method in found]
         return [Cell(method, 1.0) for method in found] + semi
 
+    @staticmethod
+    def is_two_way(cell: Cell) -> bool:
+        """Whether a cell's method needs a two-way network."""
+        return bool(algorithms.REGISTRY[cell.method.algorithm].two_way)
+
     def network_of(self, cell: Cell) -> str:
         """Over which a cell's sites talk."""
-        return self.two_way if algorithms.REGISTRY[cell.method.algorithm].two_way else self.network
+        return self.two_way if self.is_two_way(cell) else self.network
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -99,8 +103,10 @@ def is_of_features(name: str | Path) -> bool:
     path = Path(name)
     if path.suffix != ".toml" or not path.is_file():
         return False
-    values = Source(path.read_text(encoding="utf-8", errors="replace"), str(path), DesignError).values
-    return values.get("kind") == KIND
+    kind = Source(path.read_text(encoding="utf-8", errors="replace"), str(path), DesignError).values.get("kind")
+    if kind not in (None, KIND):
+        raise DesignError(f"{path}: there is no kind {kind!r} of study; leave kind out, or write kind = {KIND!r}")
+    return kind == KIND
 
 
 def load(name: str | Path, replicates: int | None = None, rounds: int | None = None) -> Loaded:
@@ -145,11 +151,22 @@ def _checks(d: FeatureDesign) -> dict[str, Any]:
         if len({cell.name for cell in d.cells}) < len(d.cells) or not d.methods:
             raise DesignError("methods must be at least one, each named once")
 
+    def published() -> None:
+        for one in d.published:
+            parse_method(one.method, 0.01)
+
+    def components() -> None:
+        whole = isinstance(d.components, int) and d.components >= 1
+        if not (whole or 0 < d.components < 1):
+            raise DesignError(
+                f"components = {d.components} is neither a number of components nor a share of the variance in (0, 1)"
+            )
+
     return {
         "replicates": at_least("replicates", 1), "seed": at_least("seed", 0), "rounds": at_least("rounds", 1),
         "train": at_least("train", 0.01, 0.99), "labelled": at_least("labelled", 0.0, 1.0),
         "tol": at_least("tol", 0.0), "reg_covar": at_least("reg_covar", 0.0),
-        "components": lambda: check_keep(d.components, 10**6), "shrinkage": lambda: check_shrinkage(d.shrinkage),
+        "components": components, "published": published, "shrinkage": lambda: check_shrinkage(d.shrinkage),
         "unlabelled_weights": weights, "methods": names, "network": lambda: parse(d.network),
         "two_way": lambda: parse(d.two_way), "weighting": lambda: check_choice("weighting", d.weighting, WEIGHTINGS),
     }  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from gaussip.plots.bars import draw_bars
 from gaussip.plots.boxes import Box, draw_boxes
 from gaussip.studies.cells import POOLED
 from gaussip.studies.features.design import Cell, of_text
-from gaussip.studies.features.run import FeatureFolder
+from gaussip.studies.features.folder import FeatureFolder
 from gaussip.studies.page import Page
 
 CLOSE = 0.01  # of AUC: as good as the whole sample's
@@ -62,22 +61,25 @@ def report(folder: FeatureFolder) -> FeatureReport:
     modes = list(dict.fromkeys(line.mode for line in lines))
     lines.sort(key=lambda line: (modes.index(line.mode), line.method != "start"))
     missing = sum(len(folder.missing(cell)) for cell in design.cells)
-    reduced = design.settings != of_text(folder.text, folder.name).design.settings
+    whole_design = of_text(folder.text, folder.name).design
+    reduced = design.replicates < whole_design.replicates or design.rounds < whole_design.rounds
+    name = folder.name if folder.name == "xray" else f"{folder.name}.toml"
     page = Page(design.title)
-    page.paragraph(design.about.strip())
+    if design.about:
+        page.paragraph(design.about.strip())
     page.paragraph(
         f"{folder.about['rows']} rows at {len(folder.about['sites'])} sites; {folder.about['features']} features, of "
         f"which {folder.about['dimensions']} principal components keep {folder.about['explained']:.1%} of the "
         f"variance (basis {folder.about['basis'][:12]}, agreed on over a {design.two_way}). {design.replicates} "
-        f"splits, seed {design.seed}; run with `gaussip study run {folder.name} --data TABLE`."
+        f"splits, seed {design.seed}; run with `gaussip study run {name} --data TABLE`."
     )
     if reduced:
         page.paragraph("This is a reduced run: fewer splits or rounds than the design has.")
     if missing:
         page.paragraph(f"{missing} fits have not been run; a run into the same folder goes on with them.")
-    files = [*_who_holds_what(folder, page, out)]
+    files: list[Path] = [*_who_holds_what(folder, page, out)]
     if lines:
-        files += _boxes(lines, classes, page, out)
+        files += _boxes(lines, classes, page, out, folder.name)
         files.append(_table(lines, classes, page, out))
         _findings(lines, page)
     published = _published(folder, lines)
@@ -122,10 +124,9 @@ def _lines(folder: FeatureFolder, cell: Cell) -> list[Line]:
 
 
 def _who_holds_what(folder: FeatureFolder, page: Page, out: Path) -> list[Path]:
-    with open(folder.path / "table.csv", encoding="utf-8", newline="") as file:
-        head, *rows = csv.reader(file)
+    head, rows = folder.counts()
     counts = np.array([[int(cell) for cell in row[1:]] for row in rows])
-    title = "Classes at each site (the paper's figure 5)"
+    title = "Classes at each site" + " (the paper's figure 5)" * (folder.name == "xray")
     files = draw_bars(counts, [row[0] for row in rows], head[1:], out / "sites.png", title=title)
     page.heading("Who holds what")
     page.image("sites.png", title)
@@ -133,8 +134,9 @@ def _who_holds_what(folder: FeatureFolder, page: Page, out: Path) -> list[Path]:
     return files
 
 
-def _boxes(lines: list[Line], classes: list[str], page: Page, out: Path) -> list[Path]:
-    title = "AUC on the common hold-out, mean over sites, for each split (the paper's figure 6)"
+def _boxes(lines: list[Line], classes: list[str], page: Page, out: Path, study: str) -> list[Path]:
+    title = "AUC on the common hold-out, mean over sites, for each split"
+    title += " (the paper's figure 6)" * (study == "xray")
     boxes = [
         Box(line.mode, name, line.method.removeprefix("semi-"), line.auc[:, c].tolist())
         for line in lines
@@ -159,7 +161,8 @@ def _table(lines: list[Line], classes: list[str], page: Page, out: Path) -> Path
         "that the class's rows give its component. The distance is that of the sites' psi from the whole sample's "
         "estimate (EM), and the way gone how much of the start's distance a method has left behind. The start's line "
         "says what is known before the first round, with labels that of the labelled rows alone. A split counts as "
-        "collapsed where some site lost a component; its last mixture before that is scored."
+        "collapsed where some site lost a component; its last mixture before that is scored. Rounds are the most of "
+        "any split; converged and collapsed count splits."
     )
     page.table(columns, rows)
     spread = [f"{name}, s.d. over {what}" for what in ("splits", "sites") for name in classes]
@@ -170,11 +173,22 @@ def _table(lines: list[Line], classes: list[str], page: Page, out: Path) -> Path
     return path
 
 
+def unfinished(lines: list[Line]) -> list[str]:
+    """Sentences about fits that arrive where they go, and had not yet."""
+    arrive = [line for line in lines if line.cell.method.algorithm in (POOLED, "exact") and line.method != "start"]
+    return [
+        f"{line.method} had not converged in {len(line.auc) - line.converged} of {len(line.auc)} splits: raise rounds"
+        for line in arrive
+        if line.converged < len(line.auc)
+    ]
+
+
 def _findings(lines: list[Line], page: Page) -> None:
     """Sentences that the numbers themselves write: who comes as near to the whole sample as matters."""
     told = []
     for mode in dict.fromkeys(line.mode for line in lines):
         here = [line for line in lines if line.mode == mode and line.method != "start"]
+        told += [f"{mode}: {text}." for text in unfinished(here)]
         for level in (line for line in here if line.cell.method.algorithm == POOLED):
             close = [
                 line.method for line in here if line is not level and np.abs(line.mean - level.mean).max() <= CLOSE

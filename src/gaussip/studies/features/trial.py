@@ -12,10 +12,10 @@ from gaussip import start
 from gaussip.arrays import Array, NDArray, to_device
 from gaussip.data.features import FeatureTable
 from gaussip.data.split import by_column
-from gaussip.errors import DataError, LabelError
+from gaussip.errors import DataError, DesignError, LabelError
 from gaussip.parameters import Theta
 from gaussip.preprocessing import NetworkPCA
-from gaussip.preprocessing.transformers import check_keep
+from gaussip.preprocessing.basis import Basis
 from gaussip.rows import Rows
 from gaussip.studies.features.design import FeatureDesign
 
@@ -29,7 +29,7 @@ class Table(NamedTuple):
     classes: list[str]
     names: list[str]  #: of the sites, sorted
     is_training: NDArray | None  #: (n,), where the table has a split of its own
-    digest: str  #: of the basis
+    basis: Basis
     explained: float  #: share of the variance
     n_features: int  #: before
 
@@ -41,8 +41,13 @@ class Table(NamedTuple):
         return found
 
 
-def reduced(table: FeatureTable, design: FeatureDesign, watch: Callable[[float], None] = lambda _: None) -> Table:
-    """Principal components, agreed on by the sites."""
+def reduced(
+    table: FeatureTable,
+    design: FeatureDesign,
+    basis: Basis | None = None,
+    watch: Callable[[float], None] = lambda _: None,
+) -> Table:
+    """Principal components, agreed on by the sites, or those of a basis that was agreed on before."""
     known = table.label != ""
     if not known.all():
         raise LabelError(
@@ -50,17 +55,24 @@ def reduced(table: FeatureTable, design: FeatureDesign, watch: Callable[[float],
             "hide most of them and to score on the others"
         )
     X = np.asarray(table.features, dtype=float)
-    check_keep(design.components, X.shape[1])
+    if isinstance(design.components, int) and design.components > X.shape[1]:
+        raise DesignError(
+            f"the design keeps components = {design.components}, and the table has {X.shape[1]} features: bring a "
+            "table with more, or run a design of your own with fewer"
+        )
     classes, labels = np.unique(table.label, return_inverse=True)
+    if len(classes) < 2:
+        raise LabelError(f"all rows are of class {str(classes[0])!r}; a study tells at least two apart")
     codes, names = by_column(table.site)
-    pca = NetworkPCA(design.components, network=design.two_way)
-    pca._watch = watch
-    pca.fit(X, sites=table.site)
-    scale = np.sqrt(pca.explained_variance_.mean())
+    if basis is None:
+        pca = NetworkPCA(design.components, network=design.two_way)
+        pca._watch = watch
+        basis = pca.fit(X, sites=table.site).basis_
+    scale = np.sqrt(basis.variances.mean())
     return Table(
-        pca.transform(X) / scale, labels, codes, classes.tolist(), [str(name) for name in names],
-        None if table.split is None else table.split == "train", pca.digest_,
-        float(pca.explained_variance_ratio_.sum()), X.shape[1],
+        basis.reduced(X) / scale, labels, codes, classes.tolist(), [str(name) for name in names],
+        None if table.split is None else table.split == "train", basis,
+        float(basis.variances.sum() / basis.total), X.shape[1],
     )  # fmt: skip
 
 
@@ -84,9 +96,15 @@ class Replicate:
             labelled[rows[: round(design.labelled * len(rows))]] = True
         if training.all():
             raise DataError("no row is left to score on: the table's split has no 'test'")
+        left = np.bincount(table.labels[~training], minlength=len(table.classes))
+        gone = [table.classes[c] for c in np.flatnonzero(left == 0)]
+        if gone:
+            raise DataError(f"no row of class {', '.join(gone)} is left to score on: train on fewer of them")
         self.training, self.labelled = training, labelled
         seen = np.bincount(table.labels[labelled], minlength=len(table.classes))
         missing = [table.classes[c] for c in np.flatnonzero(seen == 0)]
+        if len(missing) == len(table.classes):
+            raise LabelError(f"no training row is labelled: raise labelled = {design.labelled:g}")
         if missing:
             raise LabelError(
                 f"no training row of class {', '.join(missing)} is labelled, so that no component can stand for it: "
