@@ -66,13 +66,17 @@ def test_after_a_power_failure_at_two_neighbours(tmp_path):
     with Federation(tmp_path, 4, fsync_every=16, **SLOWLY) as sites:
         sites.start()
         ready(sites)
-        time.sleep(0.7)
-        for name in ("s1", "s2"):
-            sites.signal(name, signal.SIGKILL)
-        run, longest = sites.status("s0")["run"], sites.description.task().longest_message
-        lost = [lose_what_was_not_forced(sites.folders / s / "runs" / run, 16, longest) for s in ("s1", "s2")]
+        lost = [0]
+        for _ in range(4):  # where both had just forced everything to disk, once more
+            time.sleep(0.7)
+            for name in ("s1", "s2"):
+                sites.signal(name, signal.SIGKILL)
+            run, longest = sites.status("s0")["run"], sites.description.task().longest_message
+            lost = [lose_what_was_not_forced(sites.folders / s / "runs" / run, 16, longest) for s in ("s1", "s2")]
+            sites.start("s1", "s2")
+            if max(lost) > 0:
+                break
         assert max(lost) > 0
-        sites.start("s1", "s2")
         sites.finish()
         sites.assert_equal_to(sites.simulated())
 

@@ -267,7 +267,7 @@ def test_the_commands(tmp_path):
 
     code, printed, _ = call("list", "--json")
     assert code == 0
-    assert [one["name"] for one in json.loads(printed)["studies"]] == names()
+    assert [one["name"] for one in json.loads(printed)["studies"]] == [*names(), "xray"]
     code, printed, _ = call("show", "figure3")
     assert code == 0
     assert of_text(printed, "figure3").settings == load("figure3").settings

@@ -246,7 +246,7 @@ class Program:
     @property
     def disagreement(self) -> float:
         """How far the site is from what it heard last, in parts of its own numbers: the largest over features."""
-        if self._last is None or "mean" not in self._last[0]:
+        if self.phase != FIT or self._last is None or "mean" not in self._last[0]:
             return float("nan")
         own, heard = (message["mean"] for message in self._last)
         size = np.sqrt(np.mean(own * own, axis=0))
