@@ -11,26 +11,23 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gaussip import algorithms, model_file, start
-from gaussip.arrays import NDArray, precision_factor, to_device, to_numpy
-from gaussip.data.generate import sample
-from gaussip.density import responsibilities
+from gaussip.arrays import NDArray, to_device, to_numpy
 from gaussip.errors import CollapseError, DataError, SettingError, StartError
+from gaussip.fitted import FittedMixture
 from gaussip.fitting import Given, Problem, prepare, seeds_of, starts
 from gaussip.history import Progress
 from gaussip.moments import Shrinkage, shrinkage_of
-from gaussip.parameters import Theta, n_parameters, reorder
+from gaussip.parameters import Theta, reorder
 from gaussip.simulation import Run, consensus, place, simulate
 from gaussip.streaming import by_name, on_disk, prepare_on_disk
 from gaussip.telling import telling
-from gaussip.validation import check_cells, check_shrinkage
+from gaussip.validation import check_shrinkage
 
 
-class NetworkGaussianMixture(DensityMixin, BaseEstimator):
+class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     """A Gaussian mixture fitted across sites that only talk to their neighbours.
 
     All sites are simulated in this process; the numbers are those that sites in processes of their own get.
@@ -279,75 +276,11 @@ class NetworkGaussianMixture(DensityMixin, BaseEstimator):
         sites = (self.site_weights_, self.site_means_, self.site_covariances_)
         return Theta(*(part[:, order] for part in sites))
 
-    def _theta(self) -> Theta:
-        return Theta(self.weights_, self.means_, self.covariances_)
-
-    def _responsibilities(self, X: Any) -> tuple[NDArray, NDArray]:
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
-        check_cells(X, getattr(self, "feature_names_in_", [f"column {j}" for j in range(X.shape[1])]))
-        return responsibilities(X, self._theta())
-
-    def _named(self, components: NDArray) -> NDArray:
-        """Classes where every component has one, else component numbers."""
-        every = len(self.classes_) == self.n_components
-        return np.asarray(self.classes_[components]) if every else components
-
-    def predict(self, X: Any) -> NDArray:
-        """The most probable class of each row where every component has a class, else its component, (n,)."""
-        return self._named(self._responsibilities(X)[0].argmax(axis=1))
-
-    def predict_proba(self, X: Any) -> NDArray:
-        """The probability of each component, (n, K)."""
-        return self._responsibilities(X)[0]
-
     def fit_predict(self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> NDArray:
         """Fit, then predict the same rows."""
         if on_disk(X) and not isinstance(X, np.memmap):
             raise DataError("fit_predict needs the rows in one array; use fit, then predict for the rows wanted")
         return self.fit(X, y, sites=sites, sample_weight=sample_weight).predict(X)
-
-    def score_samples(self, X: Any) -> NDArray:
-        """The log-density of each row, (n,)."""
-        return self._responsibilities(X)[1]
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """The mean log-density of the rows."""
-        return float(self.score_samples(X).mean())
-
-    def bic(self, X: Any) -> float:
-        """The Bayesian information criterion of the rows; lower is better."""
-        return float(-2 * self.score_samples(X).sum() + self._n_parameters() * np.log(len(X)))
-
-    def aic(self, X: Any) -> float:
-        """The Akaike information criterion of the rows; lower is better."""
-        return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
-
-    def _n_parameters(self) -> int:
-        return n_parameters(*self.means_.shape)
-
-    def sample(self, n_samples: int = 1) -> tuple[NDArray, NDArray]:
-        """Rows (n, p) drawn from the mixture, and the class or component each came from (n,)."""
-        check_is_fitted(self)
-        if not isinstance(n_samples, Integral) or n_samples < 1:
-            raise SettingError(f"n_samples={n_samples!r} must be a whole number of at least 1")
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        X, components = sample(self._theta(), n_samples, rng)
-        return X, self._named(components)
-
-    def to_sklearn(self) -> GaussianMixture:
-        """The consensus as a fitted `sklearn.mixture.GaussianMixture`."""
-        check_is_fitted(self)
-        mixture = GaussianMixture(self.n_components, reg_covar=self.reg_covar, random_state=self.random_state)
-        mixture.weights_, mixture.means_, mixture.covariances_ = self._theta()
-        mixture.precisions_cholesky_ = precision_factor(self.covariances_).swapaxes(-1, -2)
-        mixture.precisions_ = mixture.precisions_cholesky_ @ mixture.precisions_cholesky_.swapaxes(-1, -2)
-        mixture.converged_, mixture.n_iter_ = self.converged_, self.n_rounds_
-        mixture.lower_bound_ = float(self.history_["log_likelihood"][-1])
-        mixture.n_features_in_ = self.n_features_in_
-        if hasattr(self, "feature_names_in_"):
-            mixture.feature_names_in_ = self.feature_names_in_
-        return mixture
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model, its settings and its history to one file, without pickle.

@@ -33,6 +33,7 @@ def check(file: Toml, json: Json = False) -> Answer:
     shown = [
         f"{found.name}: {len(rows)} sites, {len(found.features)} features, {found.components} components, "
         f"algorithm {found.algorithm}",
+        *_changes(found),
         f"all sites hear from all in {task.diameter} exchanges; digest {found.digest()[:12]}", "",
         table(["site", "reached at", "talks to"], rows, texts=["reached at", "talks to"]),
     ]  # fmt: skip
@@ -41,6 +42,18 @@ def check(file: Toml, json: Json = False) -> Answer:
         algorithm=found.algorithm, components=found.components, features=found.features,
         neighbours={site: neighbours.split(", ") for site, _, neighbours in rows},
     )  # fmt: skip
+
+
+def _changes(found: Any) -> list[str]:
+    """What is done to features and rows before they count."""
+    told = []
+    if found.reduce is not None:
+        told.append(f"first reduced to principal components, keep = {found.reduce.keep:g}")
+    if found.shrinkage:
+        told.append(f"{found.shrinkage:g} of every covariance is the start's mean covariance")
+    if found.unlabelled_weight != 1:
+        told.append(f"an unlabelled row counts {found.unlabelled_weight:g} of a labelled one")
+    return ["; ".join(told)] if told else []
 
 
 def _sites(found: Any, task: Any) -> list[list[str]]:
