@@ -80,7 +80,7 @@ def test_help_and_examples_of_every_command():
         assert "Example: " in gaussip(*words, "--help").stdout
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_eight_sites_killed_again_and_again(seed, tmp_path):
     """Eight SIGKILLs and more at random instants, two neighbours at once among them: nothing changes."""
     rng = np.random.default_rng(seed)

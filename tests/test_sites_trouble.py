@@ -56,6 +56,8 @@ def test_patience_ends_a_wait_and_nothing_is_lost(tmp_path):
         sites.start("s0", "s1", options=["--patience", "0.1"])
         sites.finish("s0", "s1", code=3)
         assert "s for s2 (no link: it is down, cannot be reached" in sites.told("s0").replace("\n", " ")
+        assert sites.status("s0")["state"] == "stopped"
+        assert "for s2 (no link" in sites.status("s0")["paused"]  # status tells why it stopped
         sites.start()
         sites.finish()
         sites.assert_equal_to(sites.simulated())

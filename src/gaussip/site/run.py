@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from gaussip import __version__
-from gaussip.errors import DisagreementError, FileError, PausedError
+from gaussip.errors import DisagreementError, FileError, GaussipError, PausedError
 from gaussip.exchange import wire
 from gaussip.exchange.neighbours import Neighbours
 from gaussip.federation.folders import SiteFolder
@@ -133,8 +133,12 @@ class SiteRun:
                     thread.start()
                     stack.callback(thread.stop)
                 if ended is None:
-                    self._meet()
-                    self._rounds()
+                    try:
+                        self._meet()
+                        self._rounds()
+                    except GaussipError as error:
+                        self.reporter.paused = str(error)  # for `gaussip site status`
+                        raise
                     ended = finish(self)
                 if ended["failure"] is None:
                     self._keep(end_of(self.keeping, ended))
