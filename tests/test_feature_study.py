@@ -234,6 +234,7 @@ def test_more_replicates_and_damaged_folders(done, table, tmp_path):
         ("components = 8", "dimension = 8", "unknown key 'dimension'"),
         ("methods =", 'network = "web"\nmethods =', "web"),
         ("components = 8", "components = 0", "components = 0 is neither a number of components nor a share"),
+        ('label = "covid"', 'labels = "covid"', "unknown key 'labels'"),
         ('method = "mnem=0.05"', 'method = "menm"', "there is no algorithm 'menm'"),
     ],
 )

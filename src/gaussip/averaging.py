@@ -16,6 +16,7 @@ from scipy import sparse
 
 from gaussip.arrays import NDArray
 from gaussip.errors import NetworkError
+from gaussip.exchange import Stacked
 from gaussip.networks import stationary_weights
 
 SAME = 1e-8  # eigenvalues nearer to each other than this are one
@@ -97,9 +98,9 @@ def _vanishing(roots: list[complex]) -> NDArray:
     left, ordered = list(roots), list[complex]()
 
     def apart(root: complex) -> float:
-        return sum((math.log(abs((root - other) / (1 - other)) + 1e-300) for other in ordered), start=0.0) or abs(
-            root
-        )
+        if not ordered:
+            return abs(root)
+        return sum(math.log(abs((root - other) / (1 - other)) + 1e-300) for other in ordered)
 
     while left:
         far = max(left, key=apart)
@@ -129,8 +130,6 @@ def _chebyshev(low: float, high: float) -> NDArray:
 
 def average(values: NDArray, W: Any) -> NDArray:
     """What each site ends with, all sites in this process: (M, size) to (M, size)."""
-    from gaussip.exchange import Stacked
-
     plan, exchange = plan_of(W), Stacked(W)
     states = [begin(one, plan, m) for m, one in enumerate(values)]
     for _ in plan.steps:

@@ -74,8 +74,8 @@ def write(path: str | os.PathLike[str], arrays: dict[str, Any], description: dic
         os.fsync(file.fileno())
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray], dict[str, Any]]:
-    """The arrays and the description of a model file."""
+def read(path: str | os.PathLike[str], what: str = "gaussip model") -> tuple[dict[str, NDArray], dict[str, Any]]:
+    """The arrays and the description of a model file, or of another that `write` wrote."""
     if not Path(path).exists():
         raise ModelFileError(f"there is no file {path}")
     try:
@@ -86,7 +86,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray], dict[str, An
         description = json.loads(str(arrays.pop("description")))
         found = description["format"]
     except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise ModelFileError(f"{path} is not a gaussip model: {error}") from error
+        raise ModelFileError(f"{path} is not a {what}: {error}") from error
     if found != FORMAT:
         raise ModelFileError(f"{path} has model format {found}; this version of gaussip reads format {FORMAT}")
     return arrays, description

@@ -48,7 +48,8 @@ class Source:
             unknown = re.search(r"unknown field `([^`]+)`", what)
             if unknown:
                 keys = ", ".join(field.name for field in msgspec.structs.fields(kind))
-                what, path = f"unknown key {unknown[1]!r}; there are: {keys}", [*path, unknown[1]]
+                what = f"unknown key {unknown[1]!r}" + (f"; there are: {keys}" if not path else "")
+                path = [*path, unknown[1]]
             raise self.error(what[0].lower() + what[1:], (*at, *path)) from None
 
 

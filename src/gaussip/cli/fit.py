@@ -60,7 +60,7 @@ def run(
     Example: `gaussip fit patients.csv --sites hospital --labels diagnosis --components 3 --out model.npz`
     """
     from gaussip.data.split import by_column
-    from gaussip.data.tables import pick, read_network, read_sites, without
+    from gaussip.data.tables import listed, pick, read_network, read_sites, without
     from gaussip.estimator import NetworkGaussianMixture
     from gaussip.fitting import INITS
     from gaussip.validation import check_choice, is_unlabelled
@@ -70,7 +70,7 @@ def run(
     joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
     if sites is None and named_by_file is None and algorithm != "em":
         raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
-    named = [name.strip() for name in feature_columns.split(",")] if feature_columns else None
+    named = listed(feature_columns) if feature_columns else None
     joined = without(joined, others)
     columns = pick(joined, features=named, sites=sites, labels=labels, weights=weights)
     of_row = columns.sites if columns.sites is not None else named_by_file

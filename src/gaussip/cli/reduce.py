@@ -47,14 +47,14 @@ def run(
 
     Example: `gaussip reduce patients.parquet --sites hospital --keep 0.9 --basis basis.npz --out reduced.parquet`
     """
-    from gaussip.data.tables import numeric_columns, read_sites, table_kind, without, write_table
+    from gaussip.data.tables import listed, numeric_columns, read_sites, table_kind, without, write_table
     from gaussip.preprocessing.basis import load, reduced_names
 
     table_kind(out)
     if out.resolve() == basis.resolve():
         raise SettingError("--out and --basis name the same file")
     refuse_overwriting(out, *([basis] if keep is not None else []), force=force)
-    chosen = [name.strip() for name in feature_columns.split(",")] if feature_columns else None
+    chosen = listed(feature_columns) if feature_columns else None
     if keep is None and (chosen or others or standardise or network != "ring"):
         raise SettingError(
             "without --keep rows are reduced by the basis as it is: leave --features, --no-features, --standardise "

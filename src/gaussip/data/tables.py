@@ -125,9 +125,14 @@ def pick(
     )
 
 
+def listed(names: str) -> list[str]:
+    """Names that stand with commas between them."""
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
 def without(table: pa.Table, names: str) -> pa.Table:
     """A table without some columns, whose names stand with commas between them."""
-    chosen = [name.strip() for name in names.split(",") if name.strip()]
+    chosen = listed(names)
     unknown = [name for name in chosen if name not in table.column_names]
     if unknown:
         raise DataError(f"the table has no column {unknown[0]!r}; it has {', '.join(table.column_names)}")

@@ -46,10 +46,7 @@ class Basis(NamedTuple):
 
 def load(path: str | os.PathLike[str]) -> tuple[Basis, list[str]]:
     """A basis written by `Basis.save`, and the names of its features."""
-    try:
-        arrays, description = read(path)
-    except ModelFileError as error:
-        raise ModelFileError(str(error).replace("a gaussip model", "a basis")) from error
+    arrays, description = read(path, "basis")
     if description.get("what") != "basis":
         raise ModelFileError(
             f"{path} is no basis; gaussip reduce writes one, and every site of a federation that reduces"

@@ -42,7 +42,7 @@ class FeatureFolder:
 
     @classmethod
     def for_run(cls, path: Path, loaded: Loaded, table: Table, digest: str) -> FeatureFolder:
-        """The folder, with what it needs for a run; see `refuse_others`."""
+        """The folder, with what it needs for a run; `kept_basis` has seen that it may be used."""
         about = {
             "kind": KIND, "name": loaded.name, "settings": loaded.design.settings, "table": digest,
             "classes": table.classes, "sites": table.names, "rows": len(table.X), "features": table.n_features,
@@ -52,7 +52,7 @@ class FeatureFolder:
             (path / "cells").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise FileError(f"cannot make the folder {path}: {error.strerror or error}") from error
-        table.basis.save(path / "basis.npz", [f"feature {j + 1}" for j in range(table.n_features)])
+        table.basis.save(path / "basis.npz", [])
         rows = [[name, *row] for name, row in zip(table.names, table.counts.tolist(), strict=True)]
         write_csv(path / "table.csv", ["site", *table.classes], rows)
         for name, text in (("study.toml", loaded.text), ("study.json", json.dumps(about, indent=1) + "\n")):
