@@ -7,6 +7,7 @@ import shutil
 import signal
 import struct
 import time
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from gaussip import NetworkGaussianMixture
 from gaussip.federation import folders
 from gaussip.site.going_on import go_on, undo
 from gaussip.site.journal import Journal
+from gaussip.site.links import Links
 from proxy import Proxy
 
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")
@@ -253,13 +255,25 @@ def test_refusals_that_name_the_cause(tmp_path):
         assert folders.read(folder).site == "s0"
 
 
-def test_two_processes_of_one_site_and_a_port_in_use(tmp_path):
-    with Federation(tmp_path, 3, **SLOWLY) as sites:
+def test_two_processes_of_one_site_a_port_in_use_and_a_link_that_carries_nothing(tmp_path):
+    with Federation(tmp_path, 3, algorithm="mnem") as sites, ExitStack() as stack:
+        mute = Links(folders.read(sites.folders / "s1"), set(), {"s0"}, 1 << 20, lambda *_: None)
+        stack.callback(mute.close)
+        mute.open()  # with s1's certificate, it listens and calls s0, and says nothing
         sites.start("s0")
         sites.until(lambda: sites.events("s0", "started"))
         again = gaussip("site", "run", sites.folders / "s0", "--data", tmp_path / "s0.csv")
         assert (again.returncode, "already running" in again.stderr) == (2, True)
         settings = sites.folders / "s1" / "site.toml"
-        settings.write_text(settings.read_text() + f'listen = "127.0.0.1:{sites.ports["s0"]}"\n')
+        before = settings.read_text()
+        settings.write_text(before + f'listen = "127.0.0.1:{sites.ports["s0"]}"\n')
         taken = gaussip("site", "run", sites.folders / "s1", "--data", tmp_path / "s1.csv")
         assert (taken.returncode, "cannot listen at" in taken.stderr) == (3, True)
+        settings.write_text(before)
+        sites.until(lambda: sites.events("s0", "links opened anew"))
+        assert sites.events("s0", "links opened anew")[0]["sites"] == ["s1"]
+        mute.close()
+        sites.start("s1", "s2")
+        sites.finish()
+        assert len(sites.events("s0", "links opened anew")) == 1
+        sites.assert_equal_to(sites.simulated())

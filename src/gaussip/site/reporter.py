@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 SOON = 2.0  # seconds after which it is said aloud for whom a site waits
 AGAIN = 60.0  # and again
 SLOWEST_ASK = 2.0
+SILENT = 10.0  # seconds for which a linked neighbour that was called by name may say nothing: the link is dead
+SILENT_AT_MOST = 600.0
 SHORT = dt.timedelta(days=3)  # before a certificate ends, it is said aloud
 
 
@@ -37,6 +40,8 @@ class Reporter:
         self._told, self._told_at = frozenset[int](), 0.0
         self._asked, self._pace = 0.0, 0.2
         self._others: set[int] = set()
+        self._since: dict[int, float] = {}  # when a link was first seen
+        self._silent = SILENT
         self._trouble: BaseException | None = None
         self._ends = certificates.check(*self._files, *self._name_and_host)
         self._seen = self._half = self._stamp()
@@ -149,6 +154,7 @@ class Reporter:
                 self._run.records.event("linked", site=known, certificate=name)
         for name in sorted(set(before) - set(now)):
             self._run.records.event("unlinked", site=self._expected.get(name), certificate=name)
+        self._revive(now)
         for q in self._run.service.others() - self._others:
             self._others.add(q)
             self._run.records.event("another description", site=self._names[q], why="it and this site cannot go on")
@@ -159,6 +165,35 @@ class Reporter:
         if left < SHORT and self._ends != self._warned:
             self._warned = self._ends
             self._run.records.event("certificate ends soon", at=f"{self._ends:%Y-%m-%d %H:%M} UTC")
+
+    def _revive(self, linked: list[str]) -> None:
+        """Open the links anew where one stands but carries nothing: the engine notices only those that broke.
+
+        A neighbour that is alive answers a hello at once, whatever it does or waits for.
+        """
+        awaited = set(self._near.hearers) - self._run.service.done if self.finished else self._missing
+        name, now = self._folder.description.common_name, time.monotonic()
+        here = {q for q in self._near.all if name(self._names[q]) in linked}
+        self._since = {q: self._since.get(q, now) for q in here}
+        silence = {q: now - max(self._since[q], self._run.heard_at[q]) for q in awaited & here}
+        if all(self._run.heard_at[q] >= self._since[q] for q in silence):
+            self._silent = SILENT
+        for q in silence:
+            self._run.service.say_hello(q)
+        dead = sorted(q for q, seconds in silence.items() if seconds > self._silent)
+        if dead:
+            self._silent = min(random.uniform(1.5, 2.5) * self._silent, SILENT_AT_MOST)  # unlike the other's
+            self._since = {}
+            self._reopen()
+            self._run.records.event(
+                "links opened anew", sites=[self._names[q] for q in dead], why="linked, but silent"
+            )
+
+    def _reopen(self) -> None:
+        try:
+            self._run.links.reopen()
+        except (FederationError, PausedError) as error:
+            raise PausedError(str(error)) from error
 
     def _take_up(self, stamp: tuple[int, ...]) -> None:
         """Use a certificate that was renewed."""
@@ -171,10 +206,7 @@ class Reporter:
             self._half = stamp
             return
         self._seen = stamp
-        try:
-            self._run.links.reopen()
-        except (FederationError, PausedError) as error:
-            raise PausedError(str(error)) from error
+        self._reopen()
         self._run.records.event("certificate renewed", until=f"{self._ends:%Y-%m-%d %H:%M} UTC")
 
     @property

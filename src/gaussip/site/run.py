@@ -74,6 +74,7 @@ class SiteRun:
             sent=lambda exchange, data, to: self._audit(exchange, data, [d.common_name(self.names[to])], "again"),
             remember=lambda done: self.keeping.write_done(self.names[q] for q in done),
         )  # fmt: skip
+        self.heard_at = dict.fromkeys(self.near.all, 0.0)  #: when each neighbour was last heard, whatever it said
         self.service.done = {self.names.index(name) for name in self.keeping.done() if name in self.names}
 
     def _beginning(self) -> Begin | None:
@@ -91,6 +92,7 @@ class SiteRun:
     def _receive(self, sender: str, data: bytes, alone: bool) -> None:
         """The engine's threads only enqueue."""
         index = self.names.index(sender)
+        self.heard_at[index] = time.monotonic()
         if alone:
             self.service.receive(index, data)
         else:
