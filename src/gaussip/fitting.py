@@ -15,6 +15,7 @@ from gaussip.errors import DataError, StartError
 from gaussip.networks import mixing_weights
 from gaussip.parameters import Theta, reorder
 from gaussip.rows import Rows
+from gaussip.search import searched
 from gaussip.validation import (
     check_cells,
     check_choice,
@@ -24,7 +25,7 @@ from gaussip.validation import (
     encode_labels,
 )
 
-INITS = ("kmeans", "labels")
+INITS = ("kmeans", "labels", "search")
 
 
 def seeds_of(random_state: Any, n_init: int) -> list[int]:
@@ -109,8 +110,15 @@ class Given(NamedTuple):
     covariances: Any = None
 
 
-def starts(problem: Problem, n_components: int, init_params: str, seeds: Sequence[int], given: Given) -> list[Theta]:
-    """Starting values: one per seed from k-means, one from labels, with what is given in place of what was found."""
+def starts(
+    problem: Problem,
+    n_components: int,
+    init_params: str,
+    seeds: Sequence[int],
+    given: Given,
+    reg_covar: float = 0.0,
+) -> list[Theta]:
+    """Starting values: one per seed from k-means or a search, one from labels, with what is given in their place."""
     check_choice("init_params", init_params, INITS)
     try:
         given = Given(*(None if part is None else np.asarray(part, dtype=float) for part in given))
@@ -123,11 +131,15 @@ def starts(problem: Problem, n_components: int, init_params: str, seeds: Sequenc
     elif init_params == "labels":
         found = [start.from_labels(problem.rows, start.spread_of(problem.values, problem.weights))]
     else:
-        found = [start.kmeans(problem.values, n_components, seed, problem.weights) for seed in seeds]
+        if init_params == "search":
+            shared = (problem.values, problem.weights, problem.rows)
+            found = [searched(*shared, n_components, seed, reg_covar) for seed in seeds]
+        else:
+            found = [start.kmeans(problem.values, n_components, seed, problem.weights) for seed in seeds]
         if given.means is not None and given.means.shape == found[0].means.shape:
             numbers = np.arange(n_components)
             found = [reorder(theta, start.order_by(theta, given.means, numbers)) for theta in found]
-        elif problem.rows.labelled is not None:
+        elif problem.rows.labelled is not None and init_params == "kmeans":
             found = [reorder(theta, start.class_order(theta, problem.rows)) for theta in found]
     merged = (
         Theta(*(mine if theirs is None else theirs for mine, theirs in zip(theta, given, strict=True)))

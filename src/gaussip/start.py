@@ -82,15 +82,13 @@ def site_centres(
     spread : (p,), the agreed scale of the features
     weights : (n,); rows of weight zero do not count
     """
-    from sklearn.cluster import KMeans
-
     v = np.ones(len(X)) if weights is None else weights
     left = np.flatnonzero(v > 0)
     least = max(min_count, (1 - MAX_LEFT_OUT) * left.size)
     k = n_components
     while left.size >= min_count and k > 0:
         k = min(k, left.size // min_count, len(np.unique(X[left], axis=0)))
-        groups = KMeans(k, n_init=3, random_state=seed).fit(X[left] / spread, sample_weight=v[left]).labels_
+        groups = grouped(X[left] / spread, v[left], k, n_init=3, seed=seed)
         big_enough = np.bincount(groups, minlength=k)[groups] >= min_count
         if big_enough.all():
             return _groups(X[left], v[left], groups, k)
@@ -100,6 +98,19 @@ def site_centres(
             k -= 1
     p = X.shape[1]
     return Centres(np.empty(0), np.empty((0, p)), np.zeros((p, p)))
+
+
+def grouped(points: NDArray, weights: NDArray, n_groups: int, n_init: int, seed: int) -> NDArray:
+    """The group of each point (n,) by k-means.
+
+    On one thread: the same groups on every machine, and no threads that wait for each other where others compute too.
+    """
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        found: NDArray = KMeans(n_groups, n_init=n_init, random_state=seed).fit(points, sample_weight=weights).labels_
+    return found
 
 
 def _groups(X: NDArray, v: NDArray, group: NDArray, k: int) -> Centres:
@@ -112,8 +123,6 @@ def _groups(X: NDArray, v: NDArray, group: NDArray, k: int) -> Centres:
 
 def from_centres(shared: Sequence[Centres], n_components: int, spread: NDArray, seed: int) -> Theta:
     """The start that everyone computes from the same list of centres: k-means over the weighted centres."""
-    from sklearn.cluster import KMeans
-
     counts = np.concatenate([site.counts for site in shared])
     means = np.concatenate([site.means for site in shared])
     distinct = len(np.unique(means, axis=0)) if len(means) else 0
@@ -123,7 +132,7 @@ def from_centres(shared: Sequence[Centres], n_components: int, spread: NDArray, 
             f"start {n_components} components; use init_params='labels', or give means_init, weights_init and "
             "covariances_init"
         )
-    group = KMeans(n_components, n_init=10, random_state=seed).fit(means / spread, sample_weight=counts).labels_
+    group = grouped(means / spread, counts, n_components, n_init=10, seed=seed)
     member = (group == np.arange(n_components)[:, None]) * counts
     totals = member.sum(axis=1)
     centres = member @ means / totals[:, None]
