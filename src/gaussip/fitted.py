@@ -1,4 +1,4 @@
-"""What a fitted mixture can do: predict, score, draw rows, and become scikit-learn's."""
+"""What a fitted mixture can do: predict, score, draw rows, tell how sure it is, and become scikit-learn's."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from gaussip.data.generate import sample
 from gaussip.density import responsibilities
 from gaussip.errors import SettingError
 from gaussip.parameters import Theta, n_parameters
+from gaussip.uncertainty import intervals
 from gaussip.validation import check_cells
 
 
 class FittedMixture:
-    """The half of the estimator that needs no sites: its methods work on the consensus."""
+    """The half of the estimator that does not fit: its methods work on the consensus."""
 
     n_components: int
     reg_covar: float
@@ -82,6 +83,20 @@ class FittedMixture:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         X, components = sample(self._theta(), n_samples, rng)
         return X, self._named(components)
+
+    def uncertainty(
+        self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None, robust: bool = False
+    ) -> intervals.Uncertainty:
+        """Standard errors and confidence intervals, with the rows of the fit.
+
+        Parameters
+        ----------
+        X, y, sites, sample_weight : as in the fit; each site is taken at its own estimate, or with sites=None all
+            rows at the consensus
+        robust : the sandwich covariance, which holds for sampling weights and where components are not Gaussian too
+        """
+        check_is_fitted(self)
+        return intervals.uncertainty(self, X, y, sites=sites, sample_weight=sample_weight, robust=robust)
 
     def to_sklearn(self) -> GaussianMixture:
         """The consensus as a fitted `sklearn.mixture.GaussianMixture`."""
