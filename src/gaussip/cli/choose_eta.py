@@ -1,0 +1,164 @@
+"""gaussip choose-eta."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gaussip.cli.console import Answer, Json, progress, table
+from gaussip.errors import LabelError, SettingError
+from gaussip.files import refuse_overwriting
+
+if TYPE_CHECKING:
+    from gaussip.selection import Step
+
+
+def run(
+    tables: Annotated[
+        list[Path], typer.Argument(metavar="TABLE...", help="CSV or Parquet. One table, or one for each site.")
+    ],
+    components: Annotated[int, typer.Option("--components", "-k", help="Number of components K.")],
+    sites: Annotated[str | None, typer.Option(help="Column that names each row's site.")] = None,
+    labels: Annotated[str | None, typer.Option(help="Column of labels, empty (or -1) where unknown.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
+    feature_columns: Annotated[
+        str | None, typer.Option("--features", help="Feature columns, with commas; default: all others.")
+    ] = None,
+    others: Annotated[
+        str, typer.Option("--no-features", help="Columns that are no features (a patient's number), with commas.")
+    ] = "",
+    network: Annotated[
+        str, typer.Option(help="ring, star, random-regular(4), circle, ..., or a .csv with columns sender, hearer.")
+    ] = "ring",
+    mixing: Annotated[str, typer.Option(help="row or metropolis.")] = "row",
+    rounds: Annotated[
+        int | None, typer.Option(help="The most rounds there may be; the least error within them is sought.")
+    ] = None,
+    extra: Annotated[float, typer.Option(help="Share that the bias may add to the mean squared error.")] = 0.1,
+    reg_covar: Annotated[float, typer.Option(help="Added to every variance.")] = 1e-6,
+    shrinkage: Annotated[float, typer.Option(help="As in the fit, in [0, 1).")] = 0.0,
+    unlabelled_weight: Annotated[float, typer.Option(help="As in the fit, in [0, 1].")] = 1.0,
+    weighting: Annotated[str, typer.Option(help="rows (the pooled target) or equal.")] = "rows",
+    start: Annotated[str, typer.Option(help="kmeans, labels or search.")] = "kmeans",
+    n_init: Annotated[int, typer.Option(help="Number of starts; the best fit counts.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of starts and random networks.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the error over eta (.png, .svg, .pdf).")] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite the picture if there is one.")] = False,
+    json: Json = False,
+) -> Answer:
+    """Choose eta, the step of MNEM, for a table and a network: the largest whose bias is small.
+
+    Example: `gaussip choose-eta patients.csv --sites hospital --components 3 --network circle`
+    """
+    from gaussip.data.split import by_column
+    from gaussip.data.tables import listed, pick, read_network, read_sites, without
+    from gaussip.estimator import NetworkGaussianMixture
+    from gaussip.plots import paths_of
+    from gaussip.plots.eta import draw_eta
+    from gaussip.selection.step import ETAS, choose_eta
+
+    if plot is not None:
+        refuse_overwriting(*paths_of(plot), force=force)
+    joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
+    named = listed(feature_columns) if feature_columns else None
+    columns = pick(without(joined, others), features=named, sites=sites, labels=labels, weights=weights)
+    of_row = columns.sites if columns.sites is not None else named_by_file
+    if of_row is None:
+        raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
+    if columns.labels is not None and all(label is None for label in columns.labels.tolist()):
+        raise LabelError(f"column {labels!r} holds no labels; leave --labels out to choose without")
+    names = by_column(of_row)[1].tolist()
+    mixture = NetworkGaussianMixture(
+        components, algorithm="mnem", init_params=start, n_init=n_init, random_state=seed, mixing=mixing,
+        network=read_network(network, names) if network.endswith(".csv") else network, weighting=weighting,
+        reg_covar=reg_covar, shrinkage=shrinkage, unlabelled_weight=unlabelled_weight,
+    )  # fmt: skip
+    with progress(len(ETAS) + 1) as advance:
+        found = choose_eta(
+            mixture, columns.X, columns.labels, sites=of_row, sample_weight=columns.weights, rounds=rounds,
+            extra=extra, watch=advance,
+        )  # fmt: skip
+    files = [] if plot is None else draw_eta(found, plot)
+    said = {
+        "sites": sites, "labels": labels, "weights": weights, "features": feature_columns, "no-features": others,
+        "components": components, "network": network, "mixing": mixing, "reg-covar": reg_covar,
+        "shrinkage": shrinkage, "unlabelled-weight": unlabelled_weight, "weighting": weighting, "start": start,
+        "n-init": n_init, "seed": seed,
+    }  # fmt: skip
+    fit = f"gaussip fit {shlex.join(map(str, tables))}{_options(said)}"
+    most = rounds or found.max_rounds
+    step = f"--algorithm mnem --eta {found.eta:g} --rounds {most} --tol {found.tol:.2g} --out model.npz"
+    shown = [
+        f"{columns.X.num_rows} rows at {len(names)} sites, {columns.X.num_columns} features, network {network}",
+        "",
+        trials_table(found),
+        "",
+        f"eta = {found.eta:g}: about {found.rounds} rounds, bias {found.bias:.2g} standard errors of the pooled "
+        f"estimate, mean squared error {found.mse:.3g} times its own",
+        *_remarks(found, rounds),
+        "",
+        _terms(found),
+        "",
+        *([f"written: {', '.join(map(str, files))}"] if files else []),
+        f"fit it: {fit} {step}",
+        *([f"or:     {fit} --out model.npz"] if found.exact_rounds is not None else []),
+    ]
+    numbers = {name: value for name, value in found._asdict().items() if name not in ("trials", "terms", "pooled")}
+    return Answer(
+        shown, **numbers, trials=[trial._asdict() for trial in found.trials], terms=found.terms._asdict(),
+        sites=names, network=network, files=[str(path) for path in files],
+    )  # fmt: skip
+
+
+def trials_table(found: Step) -> Any:
+    """What is predicted of each eta, the recommended one marked."""
+    rows = [
+        [f"{eta:g}{' *' if eta == found.eta else ''}", f"{math.ceil(rounds)}", f"{bias:.3g}", f"{mse:.3g}"]
+        for eta, rounds, bias, mse in found.trials
+    ]
+    return table(["eta", "rounds", "bias / standard error", "MSE / pooled"], rows)
+
+
+def _options(said: dict[str, Any]) -> str:
+    """Options that are not what a fit takes by itself."""
+    usual = {
+        "network": "ring", "mixing": "row", "reg-covar": 1e-6, "shrinkage": 0.0, "unlabelled-weight": 1.0,
+        "weighting": "rows", "start": "kmeans", "n-init": 1, "seed": 0,
+    }  # fmt: skip
+    chosen = {name: value for name, value in said.items() if value not in (None, "") and value != usual.get(name)}
+    return "".join(f" --{name} {shlex.quote(str(value))}" for name, value in chosen.items())
+
+
+def _remarks(found: Step, budget: int | None) -> list[str]:
+    """What a user should know before taking that eta."""
+    said = []
+    if found.least_bias:
+        said.append(
+            f"no eta is good: sites do not count alike on this network, and as eta goes to zero a bias of "
+            f"{found.least_bias:.2g} standard errors stays. Below this eta little more is gained; a two-way network, "
+            "or one whose weights are balanced (circle), has no such bias"
+        )
+    if budget is not None and found.mse > 1 + found.bias**2 + 0.1:
+        said.append(f"{budget} rounds are few: the sites are still on their way when they end")
+    if found.exact_rounds is None:
+        said.append("the network is one-way: exact, which has no eta and no bias, needs a two-way one")
+    else:
+        said.append(f"exact has no eta and no bias, and needs about {found.exact_rounds} rounds on this network")
+    return said
+
+
+def _terms(found: Step) -> Any:
+    terms = found.terms
+    rows = [
+        ["N, rows", f"{terms.n_rows:g}"],
+        ["spectral gap of W", f"{terms.spectral_gap:.4f}"],
+        ["SE(W), imbalance", f"{terms.se_w:.4f}"],
+        ["SE(F), heterogeneity", f"{terms.se_f:.4f}"],
+        ["rate of EM (L_max)", f"{terms.rate:.4f}"],
+        ["standard error of the pooled estimate", f"{found.standard_error:.4f}"],
+    ]
+    return table(["what it depends on", ""], rows)

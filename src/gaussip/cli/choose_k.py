@@ -1,0 +1,132 @@
+"""gaussip choose-k."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gaussip.cli.console import Answer, Json, progress, table
+from gaussip.errors import LabelError, SettingError
+from gaussip.files import refuse_overwriting
+
+if TYPE_CHECKING:
+    from gaussip.selection import Selection
+
+
+def run(
+    tables: Annotated[
+        list[Path], typer.Argument(metavar="TABLE...", help="CSV or Parquet. One table, or one for each site.")
+    ],
+    sites: Annotated[str | None, typer.Option(help="Column that names each row's site.")] = None,
+    labels: Annotated[str | None, typer.Option(help="Column of labels, empty (or -1) where unknown.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
+    feature_columns: Annotated[
+        str | None, typer.Option("--features", help="Feature columns, with commas; default: all others.")
+    ] = None,
+    others: Annotated[
+        str, typer.Option("--no-features", help="Columns that are no features (a patient's number), with commas.")
+    ] = "",
+    at_least: Annotated[int, typer.Option("--min", help="The first number of components.")] = 1,
+    at_most: Annotated[int, typer.Option("--max", help="The last number of components.")] = 8,
+    criterion: Annotated[str, typer.Option(help="bic, aic or icl.")] = "bic",
+    reg_covar: Annotated[float, typer.Option(help="Added to every variance.")] = 1e-6,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the starts.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="A picture of the criteria (.png, .svg, .pdf).")] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite the picture if there is one.")] = False,
+    json: Json = False,
+) -> Answer:
+    """Choose the number of components across the sites of a table, by criteria on which all sites agree.
+
+    Example: `gaussip choose-k patients.csv --sites hospital --max 8 --plot criteria.png`
+    """
+    import numpy as np
+
+    from gaussip.data.tables import listed, pick, read_sites, without
+    from gaussip.plots import paths_of
+    from gaussip.selection import choose_components
+
+    if plot is not None:
+        refuse_overwriting(*paths_of(plot), force=force)
+    joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
+    joined = without(joined, others)
+    named = listed(feature_columns) if feature_columns else None
+    columns = pick(joined, features=named, sites=sites, labels=labels, weights=weights)
+    of_row = columns.sites if columns.sites is not None else named_by_file
+    if of_row is None:
+        raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
+    if columns.labels is not None and all(label is None for label in columns.labels.tolist()):
+        raise LabelError(f"column {labels!r} holds no labels; leave --labels out to choose without")
+    X = np.column_stack([column.to_numpy() for column in columns.X.columns])
+    with progress(at_most + 1) as advance:
+        found = choose_components(
+            X, columns.labels, sites=of_row, sample_weight=columns.weights, at_least=at_least, at_most=at_most,
+            criterion=criterion, reg_covar=reg_covar, device=device, random_state=seed,
+            watch=lambda K, steps: advance(f"K = {K}, {steps} passes", K),
+        )  # fmt: skip
+    files = [] if plot is None else draw_criteria(found, plot)
+    K, others_named = found.n_components, len(found.lines) > 1
+    lead = f", {found.margin:.4g} less than the next best" if others_named else ""
+    said = {
+        "sites": sites, "labels": labels, "weights": weights, "features": feature_columns, "no-features": others
+    }  # fmt: skip
+    options = "".join(f" --{name} {shlex.quote(value)}" for name, value in said.items() if value)
+    files_named = shlex.join(map(str, tables))
+    shown = [
+        f"{len(X)} rows at {len(set(of_row.tolist()))} sites, {X.shape[1]} features",
+        "",
+        lines_table(found),
+        "",
+        f"K = {K} has the least {criterion.upper()}{lead}{_strength(found)}",
+        *([found.ended] if found.ended else []),
+        *_at_the_edge(found, at_most),
+        f"fit it: gaussip fit {files_named}{options} --components {K} --start search --out model.npz",
+        *([f"picture: {plot}"] if plot is not None else []),
+    ]
+    return Answer(
+        shown, components=K, criterion=criterion, margin=found.margin if others_named else None, ended=found.ended,
+        lines=[line._asdict() for line in found.lines], files=[str(path) for path in files],
+    )  # fmt: skip
+
+
+def lines_table(found: Selection) -> object:
+    """The criteria of each K, the best marked."""
+    rows = []
+    for place, line in enumerate(found.lines):
+        mark = " *" if place == found.best else ""
+        values = (line.bic, line.aic, line.icl)
+        rows.append(
+            [f"{line.n_components}{mark}", str(line.n_parameters), f"{line.log_likelihood:.2f}"]
+            + [f"{value:.2f}" for value in values]
+        )
+    return table(["K", "parameters", "log-likelihood", "BIC", "AIC", "ICL"], rows)
+
+
+def _strength(found: Selection) -> str:
+    """What a difference of BIC says, after Kass and Raftery (1995)."""
+    if found.criterion != "bic" or len(found.lines) < 2:
+        return ""
+    for least, word in ((10, "very strong evidence"), (6, "strong evidence"), (2, "some evidence")):
+        if found.margin > least:
+            return f": {word}"
+    return ": hardly more than chance; look at both"
+
+
+def _at_the_edge(found: Selection, at_most: int) -> list[str]:
+    if found.n_components == at_most and not found.ended:
+        return [f"it is the last K that was looked at: try --max {2 * at_most}"]
+    return []
+
+
+def draw_criteria(found: Selection, path: Path) -> list[Path]:
+    """The criteria over K."""
+    from gaussip.plots.panels import Line, draw_panels
+
+    Ks = [str(line.n_components) for line in found.lines]
+    shown = ("bic", "aic", "icl") if found.criterion == "icl" else ("bic", "aic")  # ICL's range would hide theirs
+    lines = [Line("", "", name.upper(), Ks, [getattr(line, name) for line in found.lines]) for name in shown]
+    title = f"{found.criterion.upper()} is least at K = {found.n_components}"
+    return draw_panels(lines, path, title=title, xlabel="number of components", ylabel="criterion", points=True)

@@ -1,0 +1,121 @@
+"""How many components: one pass over K, each K begun by splitting the last, the criteria agreed on by all sites."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussip.errors import DataError, LabelError, SettingError
+from gaussip.fitting import prepare, seeds_of
+from gaussip.parameters import Theta
+from gaussip.search import Best, Standard, over, run, shared_by
+from gaussip.selection.criteria import CRITERIA, Line, line_of
+from gaussip.validation import check_choice, encode_labels
+
+
+class Selection(NamedTuple):
+    """What a choice of K ends with."""
+
+    lines: list[Line]
+    thetas: list[Theta]  #: the best mixture of each K
+    criterion: str
+    ended: str  #: why the pass ended before its last K, empty if it did not
+
+    @classmethod
+    def of(cls, best: Best, standard: Standard, criterion: str) -> Selection:
+        """The choice that a search leads to."""
+        lines = [line_of(one.theta, one.totals, standard.log_volume) for one in best.found]
+        return cls(lines, [standard.original(one.theta) for one in best.found], criterion, best.ended)
+
+    @property
+    def best(self) -> int:
+        """The place of the least criterion."""
+        return int(np.argmin([getattr(line, self.criterion) for line in self.lines]))
+
+    @property
+    def n_components(self) -> int:
+        """The K chosen."""
+        return self.lines[self.best].n_components
+
+    @property
+    def margin(self) -> float:
+        """By how much the criterion of the next best K is larger; infinite where there is no other."""
+        values = sorted(getattr(line, self.criterion) for line in self.lines)
+        return float(values[1] - values[0]) if len(values) > 1 else float("inf")
+
+    @property
+    def theta(self) -> Theta:
+        """The best mixture of the K chosen: a start for a fit."""
+        return self.thetas[self.best]
+
+
+def choose_components(
+    X: Any,
+    y: Any = None,
+    *,
+    sites: Any = None,
+    sample_weight: Any = None,
+    at_least: int = 1,
+    at_most: int = 8,
+    criterion: str = "bic",
+    reg_covar: float = 1e-6,
+    device: str = "cpu",
+    random_state: Any = None,
+    watch: Callable[[int, int], None] = lambda K, steps: None,
+) -> Selection:
+    """Choose the number of components across sites.
+
+    For each K many starts are judged, and the best climbed from, by pooled EM, whose sums the sites agree on
+    (`gaussip.sums`): none learns another's likelihood. Sites in processes of their own choose the same.
+
+    Parameters
+    ----------
+    X : (n, p)
+    y : (n,) labels, -1, None or NaN where unlabelled; K is then at least the number of classes
+    sites : (n,) name of the site of each row
+    at_least, at_most : the first and last K
+    criterion : {"bic", "aic", "icl"}
+    watch : called after each pass over the rows with its K and their number so far
+    """
+    check_choice("criterion", criterion, CRITERIA)
+    for name, value in (("at_least", at_least), ("at_most", at_most)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+            raise SettingError(f"{name}={value!r} must be a whole number of at least 1")
+    rows = np.asarray(X, dtype=float)
+    if rows.ndim != 2:
+        raise DataError(f"X must be a table of rows and features, not of shape {rows.shape}")
+    refuse_range(at_least, at_most, *rows.shape)
+    n_classes = len(encode_labels(y, len(rows), len(rows))[1])
+    if n_classes > at_most:
+        raise LabelError(f"{n_classes} classes are labelled, more than at_most={at_most} components")
+    problem = prepare(
+        rows, y, sites, sample_weight, n_components=at_most, network="complete", device=device,
+        columns=[str(name) for name in getattr(X, "columns", range(rows.shape[1]))],
+    )  # fmt: skip
+    seed = seeds_of(random_state, 1)[1]
+    standard, shared, classes = shared_by(problem.values, problem.weights, problem.rows, at_most, seed)
+    numbers = range(max(at_least, n_classes), at_most + 1)
+    search = over(numbers, shared, classes, seed, reg_covar / standard.spread**2)
+    steps = 0
+
+    def watched(theta: Theta) -> None:
+        nonlocal steps
+        steps += 1
+        watch(len(theta.weights), steps)
+
+    return Selection.of(run(search, problem.rows, standard, watched), standard, criterion)
+
+
+def refuse_range(at_least: int, at_most: int, n_rows: float, n_features: int) -> None:
+    """Refuse Ks that are none, or more than the rows can tell apart."""
+    if at_least > at_most:
+        raise SettingError(f"there is no K from at_least={at_least} to at_most={at_most}")
+    needed = at_most * (n_features + 1)
+    if needed > n_rows:
+        raise SettingError(
+            f"at_most={at_most} components need at least {needed} rows of {n_features} features ({n_features + 1} "
+            f"each), and there are {n_rows:g}: at_most={int(n_rows // (n_features + 1))} can be told apart"
+        )

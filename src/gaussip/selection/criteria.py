@@ -1,0 +1,78 @@
+"""BIC, AIC and ICL from sums that all sites agree on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussip import sums
+from gaussip.arrays import NDArray, precision_factor, to_numpy
+from gaussip.errors import DataError
+from gaussip.fitting import prepare
+from gaussip.kernels.algebra import log_constant
+from gaussip.moments import Moments, moments
+from gaussip.parameters import Theta, n_parameters, unvech
+from gaussip.search import Totals
+
+CRITERIA = ("bic", "aic", "icl")
+
+
+class Line(NamedTuple):
+    """What is known of one number of components; of each criterion, the least is the best."""
+
+    n_components: int
+    log_likelihood: float  #: of all rows
+    n_parameters: int
+    bic: float
+    aic: float
+    icl: float  #: BIC and twice the entropy of the responsibilities: overlapping components count against
+    rows: float  #: N, the mass of all rows
+
+    @classmethod
+    def of(cls, log_likelihood: float, entropy: float, mass: float, n_components: int, n_features: int) -> Line:
+        """The criteria of a mixture."""
+        q = n_parameters(n_components, n_features)
+        bic = -2 * log_likelihood + q * math.log(mass)
+        return cls(n_components, log_likelihood, q, bic, -2 * log_likelihood + 2 * q, bic + 2 * entropy, mass)
+
+
+def entropy_of(theta: Theta, S0: NDArray, S2: NDArray, log_likelihood: NDArray) -> NDArray:
+    """-sum_ik pi_ik log pi_ik from the moments alone, (...): zero for labelled rows.
+
+    log pi_ik is log(alpha_k phi_k(x_i)) less the row's log-density, and the former is linear in the moments.
+    """
+    factor = precision_factor(theta.covariances)
+    precision = factor.swapaxes(-1, -2) @ factor
+    joint = (S0 * log_constant(theta, factor)).sum(axis=-1) - 0.5 * (precision * S2).sum(axis=(-3, -2, -1))
+    return np.asarray(log_likelihood - joint)
+
+
+def line_of(theta: Theta, totals: Totals, log_volume: float) -> Line:
+    """The criteria of a mixture in standard units, for the features' own."""
+    K, p = theta.means.shape
+    entropy = entropy_of(theta, totals.sums[:, 0], unvech(totals.sums[:, 1 + p :]), np.asarray(totals.log_likelihood))
+    height = totals.log_likelihood - totals.mass * log_volume
+    return Line.of(height, max(float(entropy), 0.0), totals.mass, K, p)
+
+
+def agreed_criteria(mixture: Any, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> Line:
+    """The criteria of a fitted mixture, with every site's rows at that site's own fit.
+
+    Parameters
+    ----------
+    mixture : a fitted `NetworkGaussianMixture`
+    X, y, sites, sample_weight : the rows of its fit
+    """
+    rows = np.asarray(X, dtype=float)
+    K, p = mixture.means_.shape
+    problem = prepare(rows, y, sites, sample_weight, n_components=K, network="complete")
+    if not np.array_equal(problem.sites, mixture.sites_) or rows.shape[1] != p:
+        raise DataError("the rows are not of the sites and features of the fit")
+    theta = Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)
+    found: Moments = moments(problem.rows, theta)
+    heights = to_numpy(found.log_likelihood)
+    entropy = entropy_of(theta, to_numpy(found.S0), to_numpy(found.S2), heights)
+    total = sums.agreed(np.stack([heights, entropy, to_numpy(problem.rows.mass)], axis=1)).tolist()
+    return Line.of(total[0], total[1], total[2], K, p)

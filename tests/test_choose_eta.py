@@ -1,0 +1,275 @@
+"""Choosing MNEM's step: predictions held against runs of MNEM, the theory's expansion, and other code's numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from gaussip import NetworkGaussianMixture
+from gaussip.algorithms import make
+from gaussip.cli import app
+from gaussip.data.generate import Setting, draw, paper_start
+from gaussip.errors import DataError, NetworkError, PooledTargetWarning, SettingError
+from gaussip.networks import measures, mixing_weights
+from gaussip.parameters import pack, to_psi
+from gaussip.rows import Rows
+from gaussip.selection import choose_eta, fit_shrinking
+from gaussip.selection.outlook import CLOSE, Outlook
+from gaussip.simulation import simulate
+from gaussip.theory import contraction, site_maps
+
+TWO = {"weights": (0.6, 0.4), "correlations": (0.5, 0.1)}
+
+
+def problem(network, *, labels=False, seed=2, **changes):
+    data = draw(Setting(**({"n_rows": 1500, "n_sites": 6, "n_features": 2, "delta": 2.5} | TWO | changes)), seed)
+    rows = Rows.of_sites(data.by_site(data.X), data.by_site(data.labels) if labels else None, None, 2)
+    W = mixing_weights(network, range(data.sites.max() + 1), seed=0)
+    return data, rows, W, paper_start(data.truth, 0.3, np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def sorted_data():
+    """Six sites sorted by class."""
+    return draw(Setting(n_rows=1500, n_sites=6, n_features=2, delta=2.5, **TWO), 2)
+
+
+def mixture(**settings):
+    return NetworkGaussianMixture(
+        **({"n_components": 2, "algorithm": "mnem", "network": "circle", "random_state": 0} | settings)
+    )
+
+
+@pytest.mark.parametrize(
+    ("network", "changes"),
+    [
+        ("circle", {}),
+        ("star", {"size_ratio": 5.0}),
+        ("fixed-degree(2)", {"spread": "dirichlet"}),
+        ("ring", {"labelled": 0.3, "labels": True}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::gaussip.errors.PooledTargetWarning")
+def test_the_limit_is_where_mnem_ends(network, changes):
+    _, rows, W, start = problem(network, **changes)
+    outlook = Outlook(rows, W, start)
+    run = simulate(make("mnem", 0.1), start, rows, W, max_rounds=5000, tol=1e-11)
+    assert run.converged
+    np.testing.assert_allclose(pack(outlook.limit(0.1)), pack(run.theta), atol=1e-7)
+
+
+def test_the_bias_is_the_theory_s_to_first_order():
+    """psi* + eta v with v = W v + f, f_m = F_m(psi*) - psi*: what is left falls as eta squared."""
+    _, rows, W, start = problem("circle", n_features=1, n_sites=5)
+    outlook = Outlook(rows, W, start)
+    centre, W = to_psi(outlook.pooled), W.toarray()
+    q = centre.size
+    f = site_maps(rows, centre).reshape(5, q) - centre.ravel()
+    d = np.linalg.lstsq(np.eye(5) - W, f, rcond=None)[0]
+    d -= d.mean(axis=0)
+    moves = 1e-5 * np.eye(q).reshape(q, *centre.shape)
+    J = np.stack(
+        [(site_maps(rows, centre + e) - site_maps(rows, centre - e)).reshape(5, q) / 2e-5 for e in moves], -1
+    )
+    shift = np.linalg.solve(np.eye(q) - J.mean(axis=0), np.einsum("mij,mj->i", J, W @ d) / 5)
+    left = []
+    for eta in (0.004, 0.002, 0.001):
+        found = to_psi(outlook.limit(eta)).reshape(5, q)
+        found *= 1 + eta * (d + shift)[:, ::3].sum(axis=1, keepdims=True)  # the mass that theta does not carry
+        left.append(np.abs(found - centre.ravel() - eta * (d + shift)).max())
+    assert left[0] < 0.05 * 0.004 * np.abs(d).max()
+    assert left[0] / left[1] == pytest.approx(4, rel=0.1)
+    assert left[1] / left[2] == pytest.approx(4, rel=0.1)
+
+
+def test_the_standard_error_and_the_rate_are_those_of_other_code(sorted_data):
+    """Louis's information from the rows' scores; and the Jacobian in psi."""
+    data, rows, W, start = problem("ring", labels=True, labelled=0.2)
+    outlook = Outlook(rows, W, start)
+    assert outlook.rate == pytest.approx(contraction(rows, outlook.pooled).rate, rel=1e-5)
+    given = dict(zip(("weights_init", "means_init", "covariances_init"), start, strict=True))
+    fitted = NetworkGaussianMixture(2, algorithm="em", tol=1e-10, reg_covar=0.0, **given)
+    fitted.fit(data.X, data.labels, sites=data.sites)
+    variances = np.diagonal(fitted.uncertainty(data.X, data.labels).covariance).reshape(2, -1)
+    assert outlook.standard_error**2 == pytest.approx((variances / outlook.ruler.scale**2).sum(), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "network"), [("mnem", "circle"), ("mnem", "random-regular(4)"), ("exact", "ring")]
+)
+def test_rounds_are_those_of_runs(algorithm, network):
+    _, rows, W, start = problem(network)
+    outlook = Outlook(rows, W, start)
+    end = outlook.limit(0.05) if algorithm == "mnem" else outlook.pooled
+    predicted = outlook.rounds(0.05) if algorithm == "mnem" else outlook.exact_rounds()
+    near = []
+
+    def watch(now):
+        apart = np.sqrt(np.mean(outlook.ruler.apart(now.theta, end) ** 2)) / outlook.standard_error
+        near.append((now.round, apart))
+
+    simulate(make(algorithm, 0.05), start, rows, W, max_rounds=int(3 * predicted), watch=watch)
+    last = max(j for j, (_, apart) in enumerate(near) if apart > CLOSE)
+    assert predicted == pytest.approx(near[last][0], rel=0.3)
+
+
+def test_the_recommended_eta_is_the_largest_with_a_small_bias(sorted_data):
+    data = sorted_data
+    step = choose_eta(mixture(), data.X, sites=data.sites)
+    assert step.bias**2 <= 0.1 < 1.2 * step.bias**2
+    assert step.mse == pytest.approx(1 + step.bias**2)
+    assert step.least_bias == 0
+    assert step.exact_rounds is None
+    assert [trial.eta for trial in step.trials] == sorted(trial.eta for trial in step.trials)
+    assert choose_eta(mixture(), data.X, sites=data.sites, extra=0.01).eta < step.eta / 2
+    network = measures(mixing_weights("circle", range(6)))
+    assert step.terms[:3] == pytest.approx((1500, network.spectral_gap, network.se_w))
+    assert 0 < step.terms.rate < 1
+
+    same = draw(Setting(n_rows=1500, n_sites=6, n_features=2, delta=2.5, spread="homogeneous", **TWO), 2)
+    dealt = choose_eta(mixture(), same.X, sites=same.sites)
+    assert dealt.eta > 1.5 * step.eta
+    assert dealt.terms.se_f < step.terms.se_f / 3
+
+
+def test_a_fit_with_it_stops_near_where_it_was_predicted_to(sorted_data):
+    """Not on a circle or an even ring, where differences wander about and the change stays large for longer."""
+    data, network = sorted_data, "random-regular(4)"
+    step = choose_eta(mixture(network=network), data.X, sites=data.sites)
+    fitted = mixture(network=network, eta=step.eta, tol=step.tol, max_rounds=step.max_rounds)
+    fitted.fit(data.X, sites=data.sites)
+    assert fitted.converged_
+    assert fitted.n_rounds_ == pytest.approx(step.rounds, rel=0.1)
+    assert step.exact_rounds < step.rounds
+    going_on = mixture(network=network, tol=1e-3, max_rounds=2000, warm_start=True).fit(data.X, sites=data.sites)
+    assert choose_eta(going_on, data.X, sites=data.sites).rounds < step.rounds / 2
+
+
+def test_with_a_budget_the_error_at_its_end_is_least(sorted_data):
+    data = sorted_data
+    few, many = (choose_eta(mixture(), data.X, sites=data.sites, rounds=n) for n in (30, 3000))
+    for step in (few, many):
+        assert step.mse <= min(trial.mse for trial in step.trials) + 1e-3
+    assert few.eta > 4 * many.eta
+    assert few.rounds == 30
+
+
+def test_steps_that_shrink_end_where_a_constant_one_ends_sooner():
+    data = draw(Setting(n_rows=2000, n_sites=10, n_features=2, delta=2.5, **TWO), 5)
+    given = mixture(network="random-regular(4)", eta=0.02, tol=1e-3, max_rounds=3000)
+    constant = mixture(**given.get_params()).fit(data.X, sites=data.sites)
+    found = fit_shrinking(given, data.X, sites=data.sites)
+    np.testing.assert_allclose(found.site_means_, constant.site_means_, atol=0.02)
+    assert found.n_rounds_ < 0.9 * constant.n_rounds_
+    history = found.history_
+    assert history["round"][-1] == found.n_rounds_ == len(history["round"])
+    assert (np.diff(history["bytes"]) > 0).all()
+    assert found.get_params() == given.get_params()
+    once = fit_shrinking(given, data.X, sites=data.sites, times=1)
+    np.testing.assert_array_equal(once.site_means_, constant.site_means_)
+    with pytest.raises(SettingError, match="not 'exact'"):
+        fit_shrinking(given.set_params(algorithm="exact"), data.X, sites=data.sites)
+    with pytest.raises(SettingError, match="power of two"):
+        fit_shrinking(given.set_params(algorithm="mnem"), data.X, sites=data.sites, times=3)
+
+
+def test_an_unbalanced_network_keeps_a_bias_at_every_eta(sorted_data):
+    data = sorted_data
+    with pytest.warns(PooledTargetWarning, match="does not aim"):
+        step = choose_eta(mixture(network="fixed-degree(2)"), data.X, sites=data.sites)
+    assert step.least_bias > 0.1
+    assert step.bias > step.least_bias
+    least = min(trial.mse for trial in step.trials)
+    assert least < step.mse <= 1.1 * least * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "error", "message"),
+    [
+        ({}, {"rounds": 0}, SettingError, "rounds=0 must be a whole number"),
+        ({}, {"rounds": 2.5}, SettingError, "rounds=2.5 must be"),
+        ({}, {"extra": 0}, SettingError, "extra=0 must be a positive number"),
+        ({}, {"extra": math.nan}, SettingError, "extra=nan"),
+        ({}, {"sites": None}, DataError, "needs all rows in one table"),
+        ({}, {"sites": np.zeros(1500)}, DataError, "nobody to average with"),
+        ({"n_components": 1501}, {}, DataError, "more than the n_samples"),
+        ({"network": "nowhere"}, {}, NetworkError, "there is no network"),
+        ({"n_components": 0}, {}, SettingError, "n_components=0"),
+    ],
+)
+def test_what_cannot_work_is_refused(sorted_data, settings, given, error, message):
+    with pytest.raises(error, match=message):
+        choose_eta(mixture(**settings), sorted_data.X, **{"sites": sorted_data.sites, **given})
+
+
+def test_components_that_the_rows_cannot_tell_are_refused():
+    X, sites = np.tile([[0.0, 0.0], [1.0, 3.0], [4.0, 1.0]], (20, 1)), np.repeat([0, 1, 2], 20)
+    with pytest.raises(DataError, match=r"does not settle|do not determine"):
+        choose_eta(mixture(n_components=3, reg_covar=0.0), X, sites=sites)
+
+
+def test_the_page_s_example(capsys):
+    page = (Path(__file__).parents[1] / "docs" / "how-to-choose-eta.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    exec(example, {})
+    eta, rounds, bias, taken = map(float, capsys.readouterr().out.split())
+    assert 0.01 < eta < 1
+    assert 0.2 < bias < 0.32
+    assert rounds <= taken < 4 * rounds
+
+
+OPTIONS = ["--sites", "hospital", "--labels", "diagnosis", "--components", "3"]
+
+
+def test_the_command_end_to_end(table, tmp_path):
+    picture = str(tmp_path / "eta.png")
+    asked = ["choose-eta", str(table), *OPTIONS, "--network", "circle", "--json", "--plot", picture]
+    chosen = CliRunner().invoke(app, asked)
+    assert chosen.exit_code == 0, chosen.output
+    found = json.loads(chosen.stdout)
+    assert 0 < found["eta"] <= 1
+    assert found["exact_rounds"] is None
+    assert {"spectral_gap", "se_w", "se_f", "rate", "n_rows"} == set(found["terms"])
+    assert found["eta"] in [trial["eta"] for trial in found["trials"]]
+    assert (tmp_path / "eta.png").stat().st_size > 10_000
+    assert (tmp_path / "eta.csv").read_text().startswith("eta,rounds,bias,mse,recommended\n")
+
+
+def test_the_command_says_what_to_run_next(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+    told = runner.invoke(app, ["choose-eta", str(table), *OPTIONS, "--start", "labels"], env={"COLUMNS": "300"})
+    assert told.exit_code == 0, told.output
+    assert "exact has no eta and no bias, and needs about" in told.output
+    (line,) = [line for line in told.output.splitlines() if line.startswith("fit it: gaussip ")]
+    assert "--start labels" in line
+    fitted = runner.invoke(app, [*line.removeprefix("fit it: gaussip ").split(), "--json"])
+    assert fitted.exit_code == 0, fitted.output
+    assert json.loads(fitted.stdout)["converged"]
+    one_way = runner.invoke(app, ["choose-eta", str(table), *OPTIONS, "--network", "fixed-degree(2)", "--seed", "1"])
+    assert one_way.exit_code == 0, one_way.output
+    assert "no eta is good" in one_way.output
+    assert "the network is one-way" in one_way.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--components", "3", "--features", "age,dose"], "name the column that holds each row's site with --sites"),
+        ([*OPTIONS, "--rounds", "0"], "rounds=0 must be a whole number"),
+        ([*OPTIONS, "--plot", "eta.txt"], "pictures are"),
+        (["--sites", "hospital", "--components", "3", "--features", "age", "--labels", "dose"], "labels"),
+    ],
+)
+def test_the_command_refuses(table, tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    told = CliRunner().invoke(app, ["choose-eta", str(table), *options])
+    assert told.exit_code == 2
+    assert message in told.output
+    assert not list(tmp_path.iterdir())

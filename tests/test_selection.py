@@ -1,0 +1,198 @@
+"""Searching for starts, and choosing the number of components."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from scipy.special import xlogy
+from sklearn.mixture import GaussianMixture
+from threadpoolctl import threadpool_limits
+
+from command import gaussip
+from gaussip import NetworkGaussianMixture, sums
+from gaussip.data.generate import Setting, draw
+from gaussip.density import responsibilities
+from gaussip.errors import DataError, LabelError, SettingError, StartError
+from gaussip.fitting import prepare
+from gaussip.merging import merged
+from gaussip.parameters import Theta, overall
+from gaussip.search import candidates, climb, moves, shared_by
+from gaussip.search.over import over
+from gaussip.search.simulated import run
+from gaussip.selection import agreed_criteria, choose_components
+
+RESOLUTION = 5 / sums.STEPS  # of a sum over five sites
+NAMES = np.array(["Basel", "Bern", "Biel", "Chur", "Genf"])
+
+
+@pytest.fixture(scope="module")
+def data():
+    return draw(Setting(n_rows=1500, n_sites=5, n_features=3, delta=2.5, labelled=0.2), 7)
+
+
+def test_a_split_and_a_merger_keep_the_mixture_s_mean_and_covariance(data):
+    theta = data.truth
+    for k in range(3):
+        halves = moves.split(theta, k)
+        assert len(halves.weights) == 4
+        for other in (halves, merged(theta, min(k, 1), 2)):
+            for mine, theirs in zip(overall(other), overall(theta), strict=True):
+                np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+        assert (np.linalg.eigvalsh(halves.covariances) > 0).all()
+
+
+def test_a_climb_is_scikit_learn_s_em_from_the_same_start(data):
+    """To the resolution of the sums that sites agree on."""
+    problem = prepare(data.X, None, NAMES[data.sites], n_components=3, network="complete")
+    standard, shared, _ = shared_by(problem.values, None, problem.rows, 3, 0)
+    begin = candidates.drawn(shared, 3, 0)
+    one = climb.Climb(begin, np.zeros(3))
+
+    def search():
+        yield from one.go(8)
+
+    run(search(), problem.rows, standard)
+    X = (data.X - standard.location) / standard.spread
+    theirs = GaussianMixture(
+        3, reg_covar=0, tol=0, max_iter=7, weights_init=begin.weights, means_init=begin.means,
+        precisions_init=np.linalg.inv(begin.covariances),
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="converge"):
+        theirs.fit(X)
+    np.testing.assert_allclose(one.theta.means, theirs.means_, atol=1e-6)
+    np.testing.assert_allclose(one.theta.covariances, theirs.covariances_, atol=1e-6)
+    np.testing.assert_allclose(one.totals.log_likelihood, theirs.score_samples(X).sum(), rtol=1e-8)
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_criteria_are_those_of_the_pooled_rows(data, labelled):
+    """BIC and AIC of scikit-learn at the same mixture, ICL with the entropy summed over rows."""
+    y = data.labels if labelled else None
+    found = choose_components(data.X, y, sites=NAMES[data.sites], at_most=4, random_state=0)
+    assert found.n_components == 3
+    assert [line.n_components for line in found.lines] == ([3, 4] if labelled else [1, 2, 3, 4])
+    theta = found.theta
+    joint, densities = responsibilities(data.X, theta)
+    mixture = NetworkGaussianMixture(3, algorithm="em", max_rounds=1, weights_init=theta.weights,
+                                     means_init=theta.means, covariances_init=theta.covariances)  # fmt: skip
+    with pytest.warns(UserWarning, match="not converged"):
+        mixture.fit(data.X)
+    mixture.weights_, mixture.means_, mixture.covariances_ = theta
+    pooled = mixture.to_sklearn()
+    line = found.lines[found.best]
+    free = data.labels < 0 if labelled else np.ones(len(data.X), dtype=bool)
+    height = densities[free].sum()
+    if labelled:
+        known = ~free
+        height += (np.log(joint[known, data.labels[known]]) + densities[known]).sum()
+    else:
+        np.testing.assert_allclose(line.bic, pooled.bic(data.X), rtol=0, atol=RESOLUTION)
+        np.testing.assert_allclose(line.aic, pooled.aic(data.X), rtol=0, atol=RESOLUTION)
+    np.testing.assert_allclose(line.log_likelihood, height, rtol=0, atol=RESOLUTION)
+    entropy = -xlogy(joint[free], joint[free]).sum()
+    np.testing.assert_allclose(line.icl - line.bic, 2 * entropy, rtol=1e-5)
+    assert line.n_parameters == 3 * 10 - 1
+    assert found.margin > 10
+
+
+def test_criteria_at_the_sites_own_fits(data):
+    mixture = NetworkGaussianMixture(
+        3, algorithm="mnem", network="circle", eta=0.2, max_rounds=2000, tol=1e-4, random_state=0
+    )
+    mixture.fit(data.X, sites=NAMES[data.sites])
+    line = agreed_criteria(mixture, data.X, sites=NAMES[data.sites])
+    height = sum(
+        responsibilities(data.X[data.sites == m], Theta(*(part[m] for part in thetas)))[1].sum()
+        for m in range(5)
+        for thetas in [(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)]
+    )
+    np.testing.assert_allclose(line.log_likelihood, height, rtol=0, atol=RESOLUTION)
+    np.testing.assert_allclose(line.bic, -2 * height + 29 * np.log(1500), rtol=0, atol=2 * RESOLUTION)
+    with pytest.raises(DataError, match="not of the sites and features"):
+        agreed_criteria(mixture, data.X, sites=np.array(NAMES)[data.sites % 4])
+
+
+def test_a_search_finds_what_one_start_may_miss():
+    """Eight small groups: the best of many starts is at least as high as scikit-learn's default, for every seed."""
+    rng = np.random.default_rng(3)
+    centres = rng.uniform(-8, 8, size=(8, 2))
+    X = centres[rng.integers(8, size=1600)] + 0.5 * rng.normal(size=(1600, 2))
+    sites = np.argsort(np.argsort(X[:, 0] + 4 * rng.normal(size=1600))) // 400
+    gains = []
+    for seed in range(3):
+        settings = {"max_rounds": 2000, "tol": 1e-7, "random_state": seed}
+        ours = NetworkGaussianMixture(8, init_params="search", **settings).fit(X, sites=sites)
+        with threadpool_limits(1):
+            theirs = GaussianMixture(8, max_iter=2000, tol=1e-9, random_state=seed).fit(X)
+        gains.append(ours.score(X) - theirs.score(X))
+    assert min(gains) > -1e-6
+    assert max(gains) > 1e-3  # some default starts end in a worse optimum
+
+
+def test_labels_start_a_search_and_keep_their_components(data):
+    y = np.array(["c", "a", "b"])[data.labels].astype(object)
+    y[data.labels < 0] = None
+    mixture = NetworkGaussianMixture(4, init_params="search", random_state=0, max_rounds=4000)
+    mixture.fit(data.X, y, sites=NAMES[data.sites])
+    for k, name in enumerate("abc"):
+        own = data.X[y == name].mean(axis=0)
+        nearest = np.linalg.norm(mixture.means_[:3] - own, axis=1).argmin()
+        assert nearest == k
+
+
+def test_a_k_that_no_start_survives_ends_the_pass():
+    """More components than the rows have different values."""
+    X = np.repeat(np.arange(4.0), 30)[:, None] + np.tile([0.0, 1e-3], 60)[:, None]
+    found = choose_components(X, sites=np.arange(120) % 3, at_most=30, reg_covar=1e-9, random_state=0)
+    assert found.lines[-1].n_components < 30
+    assert "components was found" in found.ended
+
+
+def test_the_search_of_a_mixture_that_cannot_be():
+    steps = over(range(2, 3), [start_of_nothing()], None, 0, np.zeros(1))
+    with pytest.raises(StartError, match="distinct centres"):
+        next(steps)
+
+
+def start_of_nothing():
+    from gaussip.start import Centres
+
+    return Centres(np.empty(0), np.empty((0, 1)), np.zeros((1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "text"),
+    [
+        ({"at_least": 4, "at_most": 3}, SettingError, "no K from at_least=4 to at_most=3"),
+        ({"at_most": 376}, SettingError, "need at least 1504 rows of 3 features .* there are 1500: at_most=375"),
+        ({"at_most": 0}, SettingError, "at_most=0 must be a whole number"),
+        ({"criterion": "best"}, SettingError, "criterion='best' is not one of"),
+        ({"at_most": 2}, LabelError, "3 classes are labelled, more than at_most=2"),
+    ],
+)
+def test_refusals(data, changed, error, text):
+    with pytest.raises(error, match=text):
+        choose_components(data.X, data.labels, sites=data.sites, **changed)
+
+
+def test_the_command(tmp_path, data):
+    columns = {f"x{j}": data.X[:, j] for j in range(3)}
+    pa.csv.write_csv(pa.table({"hospital": NAMES[data.sites], **columns}), tmp_path / "rows.csv")
+    table, picture = tmp_path / "rows.csv", tmp_path / "k.png"
+    shown = gaussip("choose-k", table, "--sites", "hospital", "--max", "4", "--plot", picture)
+    assert shown.returncode == 0, shown.stderr
+    assert "K = 3 has the least BIC" in shown.stdout
+    assert "--components 3 --start search" in shown.stdout
+    assert picture.stat().st_size > 10_000
+    assert "number of components" in picture.with_suffix(".csv").read_text()
+    again = gaussip("choose-k", table, "--sites", "hospital", "--max", "4", "--plot", picture)
+    assert (again.returncode, "exists" in again.stderr) == (2, True)
+    told = json.loads(gaussip("choose-k", table, "--sites", "hospital", "--max", "3", "--json").stdout)
+    assert told["components"] == 3
+    assert [line["n_components"] for line in told["lines"]] == [1, 2, 3]
+    refused = gaussip("choose-k", table, "--sites", "hospital", "--min", "3", "--max", "2")
+    assert (refused.returncode, "no K from --min=3 to --max=2" in refused.stderr) == (2, True)
