@@ -1,0 +1,61 @@
+"""gaussip diagnose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gaussip.cli.console import Answer, Json
+from gaussip.files import refuse_overwriting
+
+
+def run(
+    path: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A model written by gaussip fit, or a real site's folder.")
+    ],
+    plot: Annotated[Path | None, typer.Option(help="Draw the history with the findings marked (.png, .svg).")] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite the drawing and its .csv if they exist.")] = False,
+    json: Json = False,
+) -> Answer:
+    """Why a fit failed, or may not be trusted: from its history, without a row, with what to do about it.
+
+    Exit codes: 0 judged, whatever was found, 2 not a run that can be judged.
+
+    Example: `gaussip diagnose model.npz --plot why.png`
+    """
+    from gaussip.diagnosis import evidence, examine
+    from gaussip.diagnosis.figure import draw
+    from gaussip.plots import paths_of
+
+    if plot is not None:
+        refuse_overwriting(*paths_of(plot), force=force)
+    seen = evidence.of(path)
+    found = examine(seen)
+    files = [] if plot is None else [str(file) for file in draw(seen, found.findings, plot)]
+    shown: list[Any] = [_summary(seen), ""]
+    for finding in found.findings:
+        numbers = ", ".join(f"{name} {_number(value)}" for name, value in finding.evidence.items())
+        shown += [finding.name, f"  {finding.sentence}", f"  evidence: {numbers}", f"  remedy: {finding.remedy}", ""]
+    if not found.findings:
+        shown += ["nothing was found", ""]
+    shown.append(f"looked for: {', '.join(found.judged)}")
+    shown += [f"not judged: {name} ({why})" for name, why in found.not_judged.items()]
+    shown += [f"written: {', '.join(files)}"] if files else []
+    return Answer(
+        shown, run=str(path), findings=[finding.as_json() for finding in found.findings], judged=found.judged,
+        not_judged=found.not_judged, rounds=seen.rounds, converged=seen.converged, files=files,
+    )  # fmt: skip
+
+
+def _summary(seen: Any) -> str:
+    state = "converged" if seen.converged else "not converged" if seen.over else "still running"
+    run = f"{seen.path}: {seen.algorithm}, {len(seen.names)} sites"
+    return f"{run}, {state} after {seen.rounds} rounds, change {seen.change[-1]:.2g}"
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, list):
+        return " and ".join(map(str, value))
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

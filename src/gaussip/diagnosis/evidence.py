@@ -1,0 +1,169 @@
+"""What is known of a run without its rows: its history, the estimates it ended with, its settings and its network."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from numbers import Integral
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from gaussip.algorithms import REGISTRY
+from gaussip.arrays import NDArray
+from gaussip.errors import FederationError, ModelFileError, PooledTargetWarning
+from gaussip.fitting import seeds_of
+from gaussip.networks import mixing_weights
+from gaussip.networks.named import parse
+from gaussip.parameters import Theta, n_parameters
+
+PYTHON, FILE, SITE = "an estimator", "a model file", "a site's folder"  # where evidence comes from
+
+
+class Evidence(NamedTuple):
+    """One run; arrays over what was kept of its rounds."""
+
+    source: str  #: PYTHON, FILE or SITE
+    path: str  #: of the file or folder
+    settings: dict[str, Any]  #: the estimator's, or the federation's
+    algorithm: str  #: the one that ran: EM where there is one site only
+    round: NDArray
+    step: NDArray  #: passes over the rows so far: exact takes several rounds for one
+    log_likelihood: NDArray  #: mean per row, of all sites or of the one
+    change: NDArray  #: the largest move anywhere, divided by eta
+    disagreement: NDArray
+    undone: int  #: how often exact went back
+    converged: bool
+    over: bool  #: False while sites still run
+    failure: str  #: how a run ended that did not end well
+    theta: Theta | None  #: consensus, or the site's own; None where nothing was kept
+    sites: Theta | None  #: each site's estimate, (M, K, ...); None where only one site's is known
+    names: list[Any]  #: (M,) of the sites
+    classes: list[Any]
+    mass: NDArray  #: (M,), rows by weight
+    W: sparse.csr_array | None  #: None where the network was drawn at random and cannot be drawn again
+
+    @property
+    def eta(self) -> float:
+        """The step of the algorithm: exact's own, halved whenever it went back, or one where it has none."""
+        if self.algorithm == "exact":
+            from gaussip.algorithms.exact import STEP
+
+            return float(STEP * 0.5**self.undone)
+        return float(self.settings["eta"]) if self.algorithm in ("mnem", "dem", "ngd") else 1.0
+
+    @property
+    def tol(self) -> float:
+        """The change at which the run was to stop."""
+        return float(self.settings["tol"])
+
+    @property
+    def rounds(self) -> int:
+        """Rounds so far."""
+        return int(self.round[-1]) if self.round.size else 0
+
+    @property
+    def sampling_error(self) -> float:
+        """How uncertain q numbers estimated from N rows are, about: (q / N)^(1/2), in standard units."""
+        assert self.theta is not None
+        return float(np.sqrt(n_parameters(*self.theta.means.shape) / self.mass.sum()))
+
+    def named(self, k: int) -> str:
+        """A component as people see it."""
+        return repr(self.classes[k]) if k < len(self.classes) else f"component {k}"
+
+
+def of(run: Any) -> Evidence:
+    """The evidence of a fitted estimator, a model file, or a site's folder."""
+    if not isinstance(run, str | os.PathLike):
+        return of_estimator(run)
+    path = Path(run)
+    if path.is_dir():
+        return of_site(path)
+    from gaussip.estimator import NetworkGaussianMixture
+
+    mixture = NetworkGaussianMixture.load(path)
+    if np.isnan(mixture.history_["bytes"][-1]):
+        raise ModelFileError(
+            f"{path} is a real site's model, which keeps its last round only; give the site's folder"
+        )
+    if mixture.site_mass_ is None:
+        raise ModelFileError(
+            f"{path} has a history from another version of gaussip, without the sites' numbers of rows; fit it anew"
+        )
+    return of_estimator(mixture)._replace(source=FILE, path=str(path))
+
+
+def of_estimator(mixture: Any, *, network: bool = True) -> Evidence:
+    """The evidence of a fitted estimator, with its network or without."""
+    history, names = mixture.history_, mixture.sites_.tolist()
+    log_likelihood = np.asarray(history["log_likelihood"], dtype=float)
+    alone = len(names) == 1
+    return Evidence(
+        source=PYTHON, path="", settings=mixture.get_params(deep=False),
+        algorithm="em" if alone else mixture.algorithm,
+        round=np.asarray(history["round"]), step=np.arange(1, len(history["round"]) + 1),
+        log_likelihood=log_likelihood, change=np.asarray(history["change"], dtype=float),
+        disagreement=np.asarray(history["disagreement"], dtype=float),
+        undone=_undone(log_likelihood) if mixture.algorithm == "exact" else 0,
+        converged=bool(mixture.converged_), over=True, failure="",
+        theta=mixture._theta(), sites=Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_),
+        names=names, classes=mixture.classes_.tolist(), mass=np.asarray(mixture.site_mass_),
+        W=None if alone or not network else _network(mixture.network, names, mixture.mixing, mixture.random_state),
+    )  # fmt: skip
+
+
+def _undone(log_likelihood: NDArray) -> int:
+    """How often exact went back: to the last bit the likelihood is then one that it was before, after others."""
+    seen: dict[float, int] = {}
+    count = 0
+    for step, value in enumerate(log_likelihood.tolist()):
+        between = log_likelihood[seen.get(value, step) : step]
+        if between.size > 1 and np.ptp(between) > 1e-9 * abs(value):  # not at rest
+            count += 1
+        seen[value] = step
+    return count
+
+
+def _network(network: Any, names: list[Any], mixing: str, random_state: Any) -> sparse.csr_array | None:
+    """W, unless it was drawn at random from a seed that is not kept."""
+    drawn = isinstance(network, str) and parse(network)[0].random
+    if drawn and not isinstance(random_state, Integral):
+        return None
+    return mixing_weights(network, names, mixing, seeds_of(random_state, 1)[0] if drawn else 0)
+
+
+def of_site(path: Path) -> Evidence:
+    """The evidence in a site's folder, of the run that it runs or ran last."""
+    from gaussip.federation.folders import read
+    from gaussip.site import past
+    from gaussip.site.keeping import Keeping
+    from gaussip.site.table import sorted_classes
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PooledTargetWarning)  # one of the findings
+        folder = read(path)
+        W = folder.description.task().W
+    keeping, d = Keeping(folder.run), folder.description
+    history, end, kept = past.read(folder.run), keeping.end(), keeping.checkpoints()
+    if not history["round"].size:
+        older = ": it was run by another version of gaussip" if end is not None else " yet; see gaussip site status"
+        raise FederationError(f"{path} holds no history of rounds{older}")
+    failed = None if end is None else end["failure"]
+    names = ("eta", "tol", "max_rounds", "weighting", "mixing", "network", "reg_covar")
+    return Evidence(
+        source=SITE, path=str(path), settings={name: getattr(d, name) for name in names}, algorithm=d.algorithm,
+        round=history["round"].astype(int), step=history["step"], log_likelihood=history["log_likelihood"],
+        change=history["change"], disagreement=history["disagreement"], undone=int(history["undone"][-1]),
+        converged=end is not None and bool(end["converged"]), over=end is not None,
+        failure="" if failed is None else f"a component collapsed at {failed['site']}: {failed['cause']}",
+        theta=keeping.checkpoint(kept[-1]) if kept else None, sites=None, names=list(d.names),
+        classes=list(sorted_classes(d)), mass=keeping.agreed().facts[:, 0], W=W,
+    )  # fmt: skip
+
+
+def exchanges(algorithm: str) -> bool:
+    """Whether an algorithm's sites talk to each other."""
+    return bool(REGISTRY[algorithm].exchanges)

@@ -1,0 +1,424 @@
+"""Why a fit failed: every fault is found in a run that has it, nothing in healthy ones, and the numbers are right."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import signal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
+from typer.testing import CliRunner
+
+from federations import Federation
+from gaussip import NetworkGaussianMixture, model_file
+from gaussip.algorithms import exact
+from gaussip.cli import app
+from gaussip.data.generate import Setting, draw
+from gaussip.diagnosis import CHECKS, decay, diagnose, evidence, examine
+from gaussip.diagnosis.components import cheapest_merger, thinness
+from gaussip.diagnosis.sites import own_maps
+from gaussip.errors import DiagnosisWarning, FederationError, ModelFileError
+from gaussip.exchange.neighbours import Neighbours
+from gaussip.fitting import prepare
+from gaussip.merging import bhattacharyya
+from gaussip.moments import moments, summary
+from gaussip.parameters import Theta, to_psi, to_theta, unit_of
+from gaussip.rows import Rows
+from gaussip.site.keeping import Keeping
+from gaussip.site.past import Past, is_kept
+from gaussip.site.past import read as read_past
+from gaussip.site.program import Program
+from gaussip.site.table import read_own
+from gaussip.theory import contraction
+
+quiet = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::gaussip.errors.PooledTargetWarning",
+    "ignore::gaussip.errors.DiagnosisWarning",
+)  # fmt: skip
+
+
+def rows_of(K=3, seed=21, **changes):
+    weights = np.arange(K, 0, -1) / (K * (K + 1) / 2)
+    given = {"n_rows": 1600, "n_sites": 6, "n_features": 3, "delta": 3.0, "spread": "homogeneous"} | changes
+    return draw(Setting(weights=tuple(weights), correlations=tuple(np.linspace(0.5, -0.1, K)), **given), seed)
+
+
+def fit(data, K=3, labels=False, **settings):
+    mixture = NetworkGaussianMixture(K, random_state=1, **settings)
+    return mixture.fit(data.X, data.labels if labels else None, sites=data.sites)
+
+
+def too_few_rounds():
+    return fit(rows_of(), algorithm="mnem", eta=0.02, max_rounds=400)
+
+
+def large_step():
+    return fit(rows_of(2), 2, algorithm="ngd", network="complete", eta=0.8, max_rounds=200)
+
+
+def overlapping():
+    data = rows_of(delta=0.8, n_rows=3000)
+    return fit(data, network="complete", max_rounds=10_000, means_init=data.truth.means)
+
+
+def unfair():
+    return fit(
+        rows_of(spread="heterogeneous"), algorithm="mnem", network="fixed-degree(2)", eta=0.05, max_rounds=2000
+    )
+
+
+def repeated_rows():
+    data = rows_of(2)
+    data.X[::40] = -9.0
+    return fit(data, max_rounds=2000)
+
+
+def twins():
+    data = rows_of(2)
+    begin = Theta(*(part[[0, 1, 1]] for part in data.truth))
+    return fit(
+        data, weights_init=[0.4, 0.3, 0.3], means_init=begin.means, covariances_init=begin.covariances, max_rounds=500
+    )
+
+
+def one_too_many():
+    return fit(rows_of(2), network="complete", max_rounds=400)
+
+
+def other_units():
+    data = rows_of()
+    data.X[data.sites == 3] *= 2
+    return fit(data, algorithm="mnem", eta=0.05, max_rounds=3000)
+
+
+def slow_together():
+    return fit(rows_of(delta=1.0), network="complete", max_rounds=120)
+
+
+def far_apart():
+    return fit(rows_of(spread="heterogeneous"), algorithm="mnem", eta=0.2, max_rounds=1000)
+
+
+FAULTS = {
+    "not enough rounds": too_few_rounds, "step too large": large_step, "poor separation": overlapping,
+    "unbalanced network": unfair, "collapsed component": repeated_rows, "duplicated component": twins,
+    "too many components": one_too_many, "a site pulls away": other_units,
+    "agreed but still moving": slow_together, "settled apart": far_apart,
+}  # fmt: skip
+
+
+def found(run):
+    return {finding.name: finding for finding in diagnose(run)}
+
+
+def test_there_is_a_fault_for_every_check():
+    assert set(FAULTS) == {check.name for check in CHECKS}
+
+
+@quiet
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_found(name, tmp_path):
+    mixture = FAULTS[name]()
+    here = found(mixture)
+    assert name in here
+    finding = here[name]
+    assert finding.sentence.endswith(".") or finding.sentence.endswith("?")
+    assert "mixture." in finding.remedy
+    assert 1 <= finding.rounds[0] <= finding.rounds[1] == mixture.n_rounds_
+    assert all(value is not None for value in finding.evidence.values())
+    mixture.save(tmp_path / "model.npz")
+    stored = found(tmp_path / "model.npz")  # a file tells the same
+    assert [(f.name, f.evidence, f.sentence) for f in stored.values()] == [
+        (f.name, f.evidence, f.sentence) for f in here.values()
+    ]
+    assert "gaussip fit TABLE" in stored[name].remedy
+
+
+@quiet
+def test_exact_that_went_back(monkeypatch):
+    monkeypatch.setattr(exact, "APART", 0.99)
+    monkeypatch.setattr(exact, "FIRST", 0)
+    counted = []
+
+    def watched(self, state, found, update=exact.Exact.update):
+        counted.append(int(state.restarts.max()))
+        return update(self, state, found)
+
+    monkeypatch.setattr(exact.Exact, "update", watched)
+    mixture = fit(
+        rows_of(delta=2.0, n_features=2, n_sites=12, spread="heterogeneous"), network="star", max_rounds=300
+    )
+    assert found(mixture)["step too large"].evidence["steps undone"] == counted[-1] > 0
+
+
+HEALTHY = [
+    (1, {}, {}),
+    (2, {"n_features": 2, "delta": 4.0}, {"algorithm": "em"}),
+    (3, {"spread": "heterogeneous"}, {"network": "star"}),
+    (3, {"n_sites": 5, "n_features": 5, "delta": 2.5}, {"network": "complete"}),
+    (3, {"size_ratio": 5.0}, {"algorithm": "mnem", "network": "star", "eta": 0.05}),
+    (4, {"n_features": 4}, {"algorithm": "mnem", "network": "circle", "eta": 0.05}),
+    (2, {"delta": 2.0, "labelled": 0.3}, {"init_params": "labels"}),
+]
+
+
+@pytest.mark.parametrize(("K", "data", "settings"), HEALTHY)
+def test_nothing_is_found_in_a_healthy_run(K, data, settings):
+    mixture = fit(rows_of(K, **data), K, labels="labelled" in data, max_rounds=3000, **settings)
+    assert mixture.converged_
+    assert diagnose(mixture) == []
+
+
+@quiet
+def test_the_contraction_is_the_map_s_own():
+    data = rows_of(delta=0.8, n_rows=3000)
+    mixture = overlapping()
+    said = found(mixture)["poor separation"].evidence["contraction L"]
+    rows = Rows.of_sites(data.by_site(data.X), None, None, 3)
+    assert 1 - said == pytest.approx(1 - contraction(rows, mixture._theta()).rate, rel=0.1)
+
+
+def test_the_rounds_needed_are_those_it_takes():
+    with pytest.warns(ConvergenceWarning, match="to about") as told:
+        short = too_few_rounds()
+    (asked,) = re.findall(r"Raise max_rounds to about (\d+)", str(told[0].message))
+    needed = found(short)["not enough rounds"].evidence["rounds needed"]
+    assert needed <= int(asked) <= 1.6 * needed
+    longer = fit(rows_of(), algorithm="mnem", eta=0.02, max_rounds=int(asked))
+    assert longer.n_rounds_ == pytest.approx(needed, rel=0.15)
+
+
+@quiet
+def test_labels_as_many_as_asked_for_are_enough():
+    data = rows_of(delta=0.8, n_rows=3000)
+    told = found(overlapping())["poor separation"].evidence
+    labelled = rows_of(delta=0.8, n_rows=3000, labelled=told["labels needed, share"])
+    again = fit(labelled, labels=True, network="complete", max_rounds=10_000, means_init=data.truth.means)
+    assert 0.3 * told["rounds with them"] < again.n_rounds_ < 1.5 * told["rounds with them"]
+
+
+@quiet
+@pytest.mark.parametrize("network", ["ring", "fixed-degree(2)"])
+def test_what_sites_say_is_known_from_their_estimates(network):
+    """Against the moments of each site's rows, at the average that it heard."""
+    data = rows_of(spread="heterogeneous", size_ratio=4.0)
+    mixture = fit(data, algorithm="mnem", network=network, eta=0.05, max_rounds=5000, tol=1e-8)
+    run = evidence.of(mixture)
+    W, mass = run.W.toarray(), np.bincount(data.sites) / len(data.X) * 6
+    np.testing.assert_array_equal(run.mass, np.bincount(data.sites))
+    scale = np.linalg.solve(np.eye(6) - 0.95 * W, 0.05 * mass)[:, None, None]  # row weights: degrees are equal here
+    heard = to_theta(np.tensordot(W, scale * to_psi(run.sites), axes=1))
+    problem = prepare(data.X, None, data.sites, n_components=3, network=network, seed=0)
+    maps = summary(moments(problem.rows, heard, 1e-6))
+    np.testing.assert_allclose(own_maps(run), unit_of(run.theta).standard(maps), atol=1e-6)
+
+
+def test_distances_of_components_against_integrals():
+    theta = Theta(np.array([0.6, 0.4]), np.array([[0.0], [1.5]]), np.array([[[1.0]], [[2.0]]]))
+    one, other = norm(0, 1), norm(1.5, math.sqrt(2))
+    shared = quad(lambda x: math.sqrt(one.pdf(x) * other.pdf(x)), -20, 20)[0]
+    assert bhattacharyya(theta, 0, 1) == pytest.approx(-math.log(shared), rel=1e-8)
+    mean = 0.6
+    merged = norm(mean, math.sqrt(0.6 * (1 + mean**2) + 0.4 * (2 + (1.5 - mean) ** 2)))
+
+    def loss(x):
+        density = 0.6 * one.pdf(x) + 0.4 * other.pdf(x)
+        return density * (math.log(density) - merged.logpdf(x))
+
+    cost, pair = cheapest_merger(theta, 1000.0)
+    assert pair == (0, 1)
+    assert cost == pytest.approx(1000 * quad(loss, -15, 15)[0], abs=1.5)  # by drawn rows
+    assert thinness(theta, 0) == pytest.approx(0.5)
+
+
+def test_a_fit_warns_of_what_is_certain():
+    with pytest.warns(DiagnosisWarning, match="collapsed component: Component"):
+        repeated_rows()
+    with pytest.warns(DiagnosisWarning, match="duplicated component"):
+        twins()
+
+
+@quiet
+def test_a_network_that_cannot_be_drawn_again_is_not_judged():
+    data = rows_of()
+    mixture = NetworkGaussianMixture(3, algorithm="mnem", network="fixed-degree(2)", eta=0.05, max_rounds=50)
+    judged = examine(evidence.of(mixture.fit(data.X, sites=data.sites)))
+    assert "seed" in judged.not_judged["unbalanced network"]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A table, and a model of it that ran out of rounds."""
+    folder, data = tmp_path_factory.mktemp("diagnosed"), rows_of()
+    columns = {"hospital": [f"H{m}" for m in data.sites], **{f"x{j}": data.X[:, j] for j in range(3)}}
+    pa.csv.write_csv(pa.table(columns), folder / "rows.csv")
+    mixture = NetworkGaussianMixture(3, algorithm="mnem", eta=0.02, max_rounds=400, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        mixture.fit(data.X, sites=columns["hospital"]).save(folder / "model.npz")
+    return folder
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+@quiet
+def test_the_command(table):
+    told = run("diagnose", table / "model.npz", "--plot", table / "why.png")
+    assert told.exit_code == 0  # also with findings
+    assert "not enough rounds\n  The rounds ran out while the change was still falling" in told.stdout
+    assert (table / "why.png").stat().st_size > 10_000
+    assert (table / "why.csv").read_text().startswith("round,log_likelihood,change,disagreement")
+    assert run("diagnose", table / "model.npz", "--plot", table / "why.png").exit_code == 2
+    as_json = json.loads(run("diagnose", table / "model.npz", "--json").stdout)
+    finding = as_json["findings"][-1]
+    assert finding["name"] == "not enough rounds"
+    assert "a site pulls away" in as_json["judged"]
+    command = finding["remedy"].replace("TABLE", str(table / "rows.csv")).replace("COLUMN", "hospital")
+    assert run(*shlex.split(command.replace("NEW.npz", str(table / "new.npz")))[1:]).exit_code == 0
+    after = run("diagnose", table / "new.npz")
+    assert "converged" in after.stdout
+    assert "nothing was found" in after.stdout
+
+
+def test_what_cannot_be_diagnosed(table, tmp_path):
+    arrays, description = model_file.read(table / "model.npz")
+    del arrays["site_mass_"]
+    model_file.write(tmp_path / "older.npz", arrays, description)
+    with pytest.raises(ModelFileError, match="history from another version"):
+        diagnose(tmp_path / "older.npz")
+    assert run("diagnose", tmp_path / "older.npz").exit_code == 2
+    assert run("diagnose", tmp_path / "absent.npz").exit_code == 2
+    with pytest.raises(FederationError, match=r"no federation\.toml"):
+        diagnose(tmp_path)
+
+
+@quiet
+def test_too_few_rounds_to_judge():
+    finding = found(fit(rows_of(), max_rounds=10))["not enough rounds"]
+    assert "too few to say more" in finding.sentence
+
+
+def test_rounds_that_a_site_keeps():
+    kept = [number for number in range(1, 20_001) if is_kept(number)]
+    assert kept[:1000] == list(range(1, 1001))
+    assert kept[1000:1002] == [1010, 1020]
+    assert kept[-2:] == [19_900, 20_000]
+
+
+@pytest.fixture
+def federation(tmp_path):
+    return Federation(tmp_path, 3, algorithm="mnem", tol=1e-6, max_rounds=90)
+
+
+def run_sites(federation, past):
+    """The sites' machines in this process; ``past`` is told every exchange of the first."""
+    task = federation.description.task()
+    owns = [read_own(federation.path / f"{name}.csv", federation.description) for name in federation.names]
+    programs = [Program(task, m, own) for m, own in enumerate(owns)]
+    near = [Neighbours(task.W, m) for m in range(len(owns))]
+    while not programs[0].over:
+        sent = [program.message() for program in programs]
+        for program, place, mine in zip(programs, near, sent, strict=True):
+            program.absorb(mine, place.combine(mine, {q: sent[q] for q in place.heard}))
+        past(programs[0])
+    return programs[0]
+
+
+def test_a_site_s_own_history_survives_a_crash_and_is_diagnosed(federation):
+    """Killed while a line was written, it runs some rounds again; nothing is there twice."""
+    from gaussip.federation.folders import read
+
+    folder = read(federation.folders / "s0")
+    keeping = Keeping(folder.run)
+    with pytest.raises(FederationError, match="no history of rounds yet"):
+        diagnose(folder.path)
+    keeping.make()
+    files = [Past(folder.run)]
+
+    def past(program):
+        files[-1].add(program)
+        if program.round == 30 and len(files) == 1:
+            files[0].close()
+            with open(folder.run / "history.jsonl", "a") as file:
+                file.write('{"round": 31, "ste')
+            files.append(Past(folder.run))
+            for _ in range(2):
+                files[-1].add(program)  # run again after the crash
+
+    program = run_sites(federation, past)
+    files[-1].close()
+    kept = read_past(folder.run)
+    assert kept["round"].tolist() == list(range(1, 91))
+    simulated = federation.simulated()
+    assert kept["change"][-1] == program.change
+    assert np.nanmin(kept["change"]) >= simulated.history.change.min()
+    keeping.write_agreed(program.agreed)
+    still = examine(evidence.of(folder.path))
+    assert still.not_judged["not enough rounds"] == "the sites still run"
+    keeping.write_checkpoint(program.round, program.estimate())
+    end = {"acknowledged": True, "rounds": 90, "exchanges": 99, "converged": False, "failure": None}
+    keeping.write_end(**end)
+    judged = examine(evidence.of(folder.path))
+    (finding,) = judged.findings
+    assert finding.name == "not enough rounds"
+    assert re.search(r"agree on max_rounds = \d+ in every site's federation.toml", finding.remedy)
+    assert judged.not_judged["a site pulls away"] == "a site knows its own estimate only"
+    keeping.write_end(**end | {"failure": {"site": "s1", "component": 0, "cause": "its weight vanished (0)"}})
+    assert "s1: its weight vanished" in found(folder.path)["step too large"].sentence
+
+
+@pytest.mark.slow
+@quiet
+def test_the_page(tmp_path, monkeypatch, capsys):
+    """Every command of the page finds what the page says."""
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[1] / "docs" / "how-to-diagnose.md").read_text(encoding="utf-8")
+    tables, twice = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    exec(tables, {})
+    blocks = re.findall(r"^\$ gaussip (fit .*)\n\$ gaussip (diagnose .*)\n((?:.*\n)*?)```", text, re.MULTILINE)
+    assert len(blocks) == 10
+    for fitting, diagnosing, shown in blocks:
+        assert run(*shlex.split(fitting)).exit_code == 0
+        told = run(*shlex.split(diagnosing)).stdout
+        assert " ".join(shown.split()) in " ".join(told.split())
+    exec(twice, {})
+    assert "['duplicated component'] mixture.set_params(n_components=2)" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_real_site_is_diagnosed_after_a_kill(tmp_path):
+    with Federation(tmp_path, 3, algorithm="mnem", tol=1e-6, max_rounds=120) as sites:
+        sites.start()
+        sites.until_round("s1", 30)
+        sites.signal("s1", signal.SIGKILL)
+        sites.start("s1")
+        sites.finish()
+        folder = sites.folders / "s1"
+        assert [f.name for f in diagnose(folder)] == ["not enough rounds"]
+        assert evidence.of(folder).round.tolist() == list(range(1, 121))
+        with pytest.raises(ModelFileError, match="give the site's folder"):
+            diagnose(folder / "model.npz")
+
+
+def test_decay_of_a_known_rate():
+    step = np.arange(1, 401)
+    data = rows_of(1)
+    base = evidence.of(fit(data, 1))
+    change = 0.5 * 0.98**step + 0.5 * 0.9**step
+    run = base._replace(
+        algorithm="mnem", settings=base.settings | {"eta": 0.1}, step=step, round=step, change=change, converged=False
+    )
+    fall = decay.late_decay(run)
+    assert fall.rate == pytest.approx(0.98, rel=1e-6)
+    assert decay.contraction(run, fall) == pytest.approx(1 - 0.02 / 0.1, rel=1e-4)
+    assert decay.rounds_to(1e-8, fall) + 400 == pytest.approx(math.log(0.5 / 1e-8) / -math.log(0.98), abs=2)
