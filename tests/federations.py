@@ -58,7 +58,7 @@ class Federation:
             "max_rounds": 60, "reg_covar": 1e-3,
         }  # fmt: skip
         self.settings = found | settings
-        lines = [f"{key} = {_toml(value)}" for key, value in self.settings.items()]
+        lines = [f"{key} = {_toml(value)}" for key, value in self.settings.items() if value is not None]
         lines.append("[sites]")
         for name in self.names:
             address = (addresses or {}).get(name, f"127.0.0.1:{self.ports[name]}")
@@ -73,7 +73,7 @@ class Federation:
 
     def write_table(self, name, X, labels):
         columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
-        columns["y"] = [None if label < 0 else f"c{label}" for label in labels]
+        columns["y"] = pa.array([None if label < 0 else f"c{label}" for label in labels], pa.string())
         pa.csv.write_csv(pa.table(columns), self.path / f"{name}.csv")
 
     def __enter__(self):
@@ -167,7 +167,8 @@ class Federation:
     def problem(self):
         """All sites' rows in this process."""
         names = np.array(self.names)[self.data.sites]
-        return prepare(self.data.X, self.data.labels, names, n_components=3, network=self.settings["network"])
+        labels = self.data.labels if self.settings["labels"] is not None else None
+        return prepare(self.data.X, labels, names, n_components=3, network=self.settings["network"])
 
     def simulated(self):
         """The same fit with all sites in this process: each site's theta, and the rounds."""

@@ -118,6 +118,13 @@ def test_preprocessing():
     assert scope["steps"].predict(scope["X"]).shape == (600,)
 
 
+@pytest.mark.parametrize("page", ["how-to-choose-k.md", "how-to-start.md", "how-to-uncertainty.md"])
+def test_pages_that_show_what_they_print(page, capsys):
+    (example,) = blocks(ROOT / "docs" / page, "python")
+    exec(example, {})
+    assert f"```\n{capsys.readouterr().out}```" in (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
 def test_the_tutorial_of_chest_x_rays(tmp_path, monkeypatch, capsys):
     """Every command of the page but the last ones, which need the images or a GPU: it prints what the page says."""
     monkeypatch.chdir(tmp_path)
@@ -149,9 +156,12 @@ def test_links_lead_somewhere_and_options_exist(page):
         path = next(filter(None, target))
         assert "://" in path or (page.parent / path).exists(), path
     for command, rest in re.findall(
-        r"gaussip (fit|predict|reduce|network|simulate|study|demo|xray)\b([^`\n]*)", text
+        r"gaussip (fit|predict|choose-k|choose-eta|diagnose|intervals|reduce|network|simulate|study|demo|xray)\b"
+        r"([^`\n]*)",
+        text,
     ):
-        source = (ROOT / "src" / "gaussip" / "cli" / f"{command}.py").read_text(encoding="utf-8")
+        file = command.replace("-", "_") + ".py"
+        source = (ROOT / "src" / "gaussip" / "cli" / file).read_text(encoding="utf-8")
         for option in re.findall(r"--([a-z-]+)", rest):
             known = f'"--{option}"' in source or f"{option.replace('-', '_')}: Annotated" in source
             assert known or option in ("json", "help"), f"{command} --{option}"

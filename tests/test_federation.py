@@ -63,6 +63,16 @@ def test_sites_agree_on_everything_but_where_they_are():
     assert of_text(changed(("components = 2", "components = 2\nshrinkage = 0.1"))).digest() != found.digest()
 
 
+@pytest.mark.parametrize("line", ['start = "search"', "components = { at_most = 3 }", 'intervals = "plain"'])
+def test_sums_need_three_sites(line):
+    """Of two, each could take its own part from the sum."""
+    text = "\n".join(
+        ['name = "two"', 'features = ["x"]', line, *(["components = 2"] if "components" not in line else [])]
+    )
+    with pytest.raises(FederationError, match="at least three sites"):
+        of_text(text + '\n[sites]\na = { address = "127.0.0.1:7001" }\nb = {}\n')
+
+
 def test_pairs_given_starts_and_scaling():
     text = changed(
         ("components = 2", 'components = 2\nnetwork = [["bern", "chur"], ["basel", "bern"]]\nscale = true')
@@ -79,7 +89,7 @@ def test_pairs_given_starts_and_scaling():
     ("pairs", "line", "text"),
     [
         ([("components = 2", "components = 0")], 2, "components must be at least 1, not 0"),
-        ([("components = 2", 'components = "two"')], 2, "expected `int`, got `str`"),
+        ([("components = 2", 'components = "two"')], 2, "expected `int | object`, got `str`"),
         ([("components = 2", "component = 2")], 2, "unknown key 'component'; there are: name, sites, components"),
         ([('name = "trial"', 'name = "a trial"')], 1, "must be letters, digits, - and _"),
         ([('address = "127.0.0.1:7001"', 'address = "127.0.0.1"')], 8, "is not host:port"),
@@ -88,7 +98,26 @@ def test_pairs_given_starts_and_scaling():
         ([('labels = "diagnosis"\n', "")], 4, "go together"),
         ([('["ill", "well"]', '["ill", "well", "new"]')], 5, "at most one for each of the 2 components"),
         ([('["ill", "well"]', '["ill", 2]')], 5, "mixes words and numbers"),
-        ([("components = 2", 'components = 2\nstart = "random"')], 3, "start must be kmeans, labels, or a table"),
+        ([("components = 2", "components = { at_most = 3, at_least = 4 }")], 2, "no number from at_least=4"),
+        ([("components = 2", 'components = { at_most = 3, criterion = "best" }')], 2, "criterion must be one of bic"),
+        ([("components = 2", "components = { most = 3 }")], 2, "unknown key 'most'; there are: at_most, at_least"),
+        ([("components = 2", 'components = { at_most = 3 }\nstart = "labels"')], 3, "so is the start"),
+        (
+            [("components = 2", 'components = 2\nintervals = "yes"')],
+            3,
+            "intervals must be one of none, plain, robust",
+        ),
+        (
+            [("components = 2", 'components = 2\nunlabelled_weight = 0.5\nintervals = "plain"')],
+            4,
+            'write intervals = "robust"',
+        ),
+        ([("components = 2", 'components = 900\nintervals = "plain"')], 3, "standard errors are for at most 3000"),
+        (
+            [("components = 2", 'components = 2\nstart = "random"')],
+            3,
+            "start must be kmeans, labels, search, or a table",
+        ),
         (
             [("components = 2", 'components = 2\nnetwork = [["bern", "genf"]]')],
             3,

@@ -19,7 +19,8 @@ from gaussip.preprocessing.agreement import Reduction
 from gaussip.rows import Rows
 from gaussip.simulation import simulate
 from gaussip.site.keeping import Keeping
-from gaussip.site.program import Begin, Program
+from gaussip.site.program import Program
+from gaussip.site.state import Begin
 from gaussip.site.task import Own, make_task, refuse_few
 
 DECENTRALISED = sorted(name for name, kind in REGISTRY.items() if kind.exchanges)

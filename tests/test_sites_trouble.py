@@ -19,6 +19,7 @@ from gaussip.federation import folders
 from gaussip.site.going_on import go_on, undo
 from gaussip.site.journal import Journal
 from gaussip.site.links import Links
+from gaussip.site.state import FIT
 from proxy import Proxy
 
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")
@@ -89,7 +90,7 @@ def lose_what_was_not_forced(folder, every, longest):
     """Destroy the newest records and messages of a journal, as a power failure may; how many exchanges are lost."""
     journal = Journal(folder, every, 2, longest)
     newest = journal.last().exchange
-    state, messages = journal._rings[2]
+    state, messages = journal._rings[FIT]
     forced = newest - newest % every
     for slot in range(Journal.RUNNING):
         state._map[slot * state._room : (slot + 1) * state._room] = bytes(state._room)

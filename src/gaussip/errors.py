@@ -88,8 +88,16 @@ class CollapseError(GaussipError, ArithmeticError):
         super().__init__(f"{which} collapsed at site {site!r} in round {round}: {cause}. {remedy}")
 
 
+class UncertaintyError(GaussipError, ArithmeticError):
+    """Standard errors that the rows cannot give, or that would take too much memory."""
+
+
 class PooledTargetWarning(UserWarning):
     """The network keeps the fit from aiming at the pooled estimate."""
+
+
+class DiagnosisWarning(UserWarning):
+    """A fit that may not be trusted; `gaussip.diagnosis.diagnose` says more."""
 
 
 class SlowKernelWarning(UserWarning):

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gaussip import algorithms, model_file, start
 from gaussip.arrays import NDArray, to_device, to_numpy
-from gaussip.errors import CollapseError, DataError, SettingError, StartError
+from gaussip.diagnosis import certain, rounds_needed, swings
+from gaussip.errors import CollapseError, DataError, DiagnosisWarning, SettingError, StartError
 from gaussip.fitted import FittedMixture
 from gaussip.fitting import Given, Problem, prepare, seeds_of, starts
 from gaussip.history import Progress
@@ -60,9 +61,10 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     weighting : {"rows", "equal"}
         Whether every row counts alike (the target is the pooled estimate) or every site.
     n_init : int
-        Starts tried with init_params="kmeans"; the best log-likelihood is kept.
-    init_params : {"kmeans", "labels"}
-        Centres shared by the sites, or the moments of the labelled rows.
+        Whole fits, from as many starts, of which the best log-likelihood is kept; from labels there is one start.
+    init_params : {"kmeans", "labels", "search"}
+        Centres shared by the sites; the moments of the labelled rows; or the best of many starts of both kinds and at
+        random, each judged after a few steps by the likelihood on which the sites agree.
     weights_init, means_init, covariances_init : arrays (K,), (K, p), (K, p, p) or None
         Given starting values, in place of those of ``init_params``.
     warm_start : bool
@@ -79,6 +81,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         The sites' consensus: their average in psi, weighted by mass.
     site_weights_, site_means_, site_covariances_ : the same with a first axis over sites
     sites_ : (M,) names of the sites, sorted
+    site_mass_ : (M,) their rows, by weight
     classes_ : (C,) labels seen in y; component k is class ``classes_[k]``. With fewer classes than components
         `predict` gives component numbers, which need not be the classes' names
     shrinkage_target_ : (p, p), what covariances are drawn towards; None without shrinkage
@@ -171,7 +174,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
             begin = [self._last(problem)]
         else:
             given = Given(self.weights_init, self.means_init, self.covariances_init)
-            begin = starts(problem, self.n_components, self.init_params, seeds[1:], given)
+            begin = starts(problem, self.n_components, self.init_params, seeds[1:], given, float(self.reg_covar))
         target = getattr(self, "shrinkage_target_", None) if goes_on else None
         runs, collapse = [], None
         with telling(self.verbose, self._watch) as watch:
@@ -195,6 +198,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self.shrinkage_target_ = None if shrinkage is None else to_numpy(shrinkage.target)
         self._keep(best, to_numpy(problem.rows.mass))
         self._warn_if_not_converged()
+        self._warn_of_findings()
         return self
 
     def _shrinkage(self, begin: Theta, target: NDArray | None) -> Shrinkage | None:
@@ -210,16 +214,27 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         if not self.converged_:
             warnings.warn(
                 f"not converged after {self.n_rounds_} rounds: the last change is {self.history_['change'][-1]:.2g}, "
-                f"tol={self.tol:g}. Raise max_rounds{self._faster()}",
+                f"tol={self.tol:g}. {self._faster()}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
 
+    def _warn_of_findings(self) -> None:
+        for finding in certain(self):
+            warnings.warn(f"{finding.name}: {finding.sentence}", DiagnosisWarning, stacklevel=3)
+
     def _faster(self) -> str:
-        """What else helps a fit that did not converge."""
+        """What helps a fit that did not converge."""
+        if swings(self):
+            return "More rounds will not help"
+        needed = rounds_needed(self)
+        more = "Raise max_rounds" if needed is None else f"Raise max_rounds to about {needed}"
         if not algorithms.has_step(self.algorithm):
-            return ""
-        return ", or raise eta if speed matters more than closeness to the pooled estimate; or use algorithm='exact'"
+            return more
+        return (
+            f"{more}, or raise eta if speed matters more than closeness to the pooled estimate; "
+            "or use algorithm='exact'"
+        )
 
     def _prepared(self, X: Any, y: Any, sites: Any, sample_weight: Any, seed: int) -> Problem:
         """The checked problem, of rows in memory or on disk."""
@@ -253,6 +268,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         sites = Theta(*map(to_numpy, run.theta))
         self.site_weights_, self.site_means_, self.site_covariances_ = sites
         self.weights_, self.means_, self.covariances_ = consensus(sites, mass)
+        self.site_mass_ = mass
         self.n_rounds_ = run.n_rounds
         self.converged_ = bool(run.converged)
         self.history_ = run.history._asdict()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterator
@@ -50,6 +51,12 @@ def refuse_overwriting(*paths: str | os.PathLike[str], force: bool) -> None:
             raise FileError(f"{path} exists; choose another name, or give --force to overwrite it")
         if not path.parent.is_dir():
             raise FileError(f"there is no folder {path.parent} for {path.name}; make it first")
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write one JSON object, whole."""
+    with whole(path) as partial:
+        partial.write_text(json.dumps(json_ready(content)))
 
 
 def json_ready(value: Any) -> Any:

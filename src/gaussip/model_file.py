@@ -23,6 +23,7 @@ from gaussip.networks.weights import in_order
 FORMAT = 1
 KEPT = ("weights_", "means_", "covariances_", "site_weights_", "site_means_", "site_covariances_",
         "sites_", "classes_")  # fmt: skip
+SOMETIMES = ("shrinkage_target_", "site_mass_")  # None where there is none, or an older version wrote the file
 Model = TypeVar("Model")
 
 
@@ -32,8 +33,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     arrays |= {f"history_{name}": values for name, values in model.history_.items()}
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names_in_"] = model.feature_names_in_
-    if model.shrinkage_target_ is not None:
-        arrays["shrinkage_target_"] = model.shrinkage_target_
+    for name in SOMETIMES:
+        if getattr(model, name) is not None:
+            arrays[name] = getattr(model, name)
     description = {
         "gaussip": __version__,
         "settings": settings_to_json(model.get_params(deep=False), model.sites_.tolist()),
@@ -58,7 +60,8 @@ def load(kind: type[Model], path: str | os.PathLike[str]) -> Model:
         raise ModelFileError(f"{path} is not a gaussip model: {error}") from error
     if "feature_names_in_" in arrays:
         model.feature_names_in_ = arrays["feature_names_in_"].astype(object)
-    model.shrinkage_target_ = arrays.get("shrinkage_target_")
+    for name in SOMETIMES:
+        setattr(model, name, arrays.get(name))
     model.n_features_in_ = model.means_.shape[1]
     found: Model = model
     return found

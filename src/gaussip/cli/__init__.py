@@ -5,7 +5,22 @@ from __future__ import annotations
 import typer
 
 from gaussip import __version__
-from gaussip.cli import demo, federation, fit, network, predict, reduce, simulate, site, study, xray
+from gaussip.cli import (
+    choose_eta,
+    choose_k,
+    demo,
+    diagnose,
+    federation,
+    fit,
+    intervals,
+    network,
+    predict,
+    reduce,
+    simulate,
+    site,
+    study,
+    xray,
+)
 from gaussip.cli.console import command
 
 app = typer.Typer(
@@ -16,8 +31,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for _module in (fit, predict, reduce, network, simulate, demo):
-    app.command(name=_module.__name__.rpartition(".")[2])(command(_module.run))
+for _module in (fit, predict, choose_k, choose_eta, intervals, diagnose, reduce, network, simulate, demo):
+    app.command(name=_module.__name__.rpartition(".")[2].replace("_", "-"))(command(_module.run))
 for _group in (federation, site, study, xray):
     app.add_typer(_group.app, name=_group.__name__.rpartition(".")[2])
 

@@ -78,6 +78,8 @@ OPTIONS = {
     "algorithm='mnem'": "--algorithm mnem",
     "algorithm='exact'": "--algorithm exact",
     "n_init": "--n-init",
+    "at_least": "--min",
+    "at_most": "--max",
     "warm_start: the last fit": "the model of --start",
     "use warm_start=False": "choose another --start",
     "sample_weight": "the column of --weights",

@@ -31,7 +31,7 @@ def check(file: Toml, json: Json = False) -> Answer:
     task = found.task()
     rows = _sites(found, task)
     shown = [
-        f"{found.name}: {len(rows)} sites, {len(found.features)} features, {found.components} components, "
+        f"{found.name}: {len(rows)} sites, {len(found.features)} features, {_number(found)} components, "
         f"algorithm {found.algorithm}",
         *_changes(found),
         f"all sites hear from all in {task.diameter} exchanges; digest {found.digest()[:12]}", "",
@@ -39,14 +39,21 @@ def check(file: Toml, json: Json = False) -> Answer:
     ]  # fmt: skip
     return Answer(
         shown, name=found.name, digest=found.digest(), sites=list(task.sites), diameter=task.diameter,
-        algorithm=found.algorithm, components=found.components, features=found.features,
+        algorithm=found.algorithm, components=found.most, features=found.features,
         neighbours={site: neighbours.split(", ") for site, _, neighbours in rows},
     )  # fmt: skip
+
+
+def _number(found: Any) -> str:
+    """Of components."""
+    return str(found.components) if found.choice is None else f"at most {found.most}"
 
 
 def _changes(found: Any) -> list[str]:
     """What is done to features and rows before they count."""
     told = []
+    if found.choice is not None:
+        told.append(f"the sites choose how many components, by {found.choice.criterion.upper()}")
     if found.reduce is not None:
         told.append(f"first reduced to principal components, keep = {found.reduce.keep:g}")
     if found.shrinkage:

@@ -45,8 +45,8 @@ def run(
         float, typer.Option(help="What an unlabelled row counts against a labelled one, in [0, 1].")
     ] = 1.0,
     weighting: Annotated[str, typer.Option(help="rows (the pooled target) or equal.")] = "rows",
-    start: Annotated[str, typer.Option(help="kmeans, labels, or a model file to go on from.")] = "kmeans",
-    n_init: Annotated[int, typer.Option(help="Number of k-means starts; the best fit is kept.")] = 1,
+    start: Annotated[str, typer.Option(help="kmeans, labels, search, or a model file to go on from.")] = "kmeans",
+    n_init: Annotated[int, typer.Option(help="Number of starts; the best fit is kept.")] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     exchange: Annotated[
         str, typer.Option(help="memory: all sites in this process; mpi: one site for each process of an MPI job.")

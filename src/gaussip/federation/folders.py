@@ -12,8 +12,10 @@ import msgspec
 
 from gaussip.errors import FederationError, FileError
 from gaussip.federation import certificates, description
+from gaussip.federation.addresses import split_address
 from gaussip.federation.certificates import Identity
 from gaussip.federation.description import Description
+from gaussip.federation.faults import NAME
 from gaussip.files import whole
 from gaussip.source import Source
 
@@ -102,7 +104,7 @@ def read(path: Path) -> SiteFolder:
     source = Source(text, str(path / "site.toml"), FederationError)
     settings: Settings = source.converted(source.values, Settings)
     if settings.listen is not None:
-        description.split_address(settings.listen)
+        split_address(settings.listen)
     if settings.patience is not None and not settings.patience > 0:
         raise source.error("patience must be a number of minutes above 0", ("patience",))
     found = description.load(path / "federation.toml")
@@ -182,7 +184,7 @@ def renew(out: Path, site: str, days: float) -> Path:
             f"{home} has no authority's key: give the folder that gaussip federation init made; where sites use "
             "authorities of their own (--requests), those renew their certificates"
         )
-    if not (out / site).is_dir() or not description.NAME.fullmatch(site):
+    if not (out / site).is_dir() or not NAME.fullmatch(site):
         raise FileError(f"{out} has no folder of a site {site!r}")
     found = description.load(out / site / "federation.toml")
     authority = Identity((home / "key.pem").read_bytes(), (home / "certificate.pem").read_bytes())

@@ -51,7 +51,7 @@ def fit(
             f"mpiexec -n {len(names)} gaussip fit ... --exchange mpi"
         )
     if mixture.n_init != 1 or mixture.warm_start or mixture.device != "cpu":
-        raise SettingError("--exchange mpi runs one start, from k-means or labels, on CPUs")
+        raise SettingError("--exchange mpi runs one start, of its own, on CPUs")
     mixture._check_settings()
     labels, classes = encode_labels(y, len(X), mixture.n_components)
     check_unlabelled_weight(mixture.unlabelled_weight, labels is not None, mixture.n_components - len(classes))

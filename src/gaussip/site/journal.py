@@ -125,7 +125,7 @@ class Journal:
         self._rings: dict[int, tuple[Ring, Ring]] = {}
         self._synced = 0
         self._lock = threading.Lock()  # a neighbour may ask for messages at any time
-        for phase in range(-1, 3):
+        for phase in range(-1, 5):
             if self._path(phase, "state").exists() and self._path(phase, "messages").exists():
                 self._open(phase, 0)
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gaussip.arrays import NDArray
 from gaussip.errors import DataError, FederationError, FileError
-from gaussip.files import json_ready, whole
+from gaussip.files import whole, write_json
 from gaussip.model_file import read, write
-from gaussip.moments import mean_covariance
 from gaussip.parameters import Theta
 from gaussip.preprocessing.basis import Basis
-from gaussip.site.program import Agreed
+from gaussip.site.state import Agreed
+from gaussip.site.summing import SECRET
 from gaussip.site.task import Own
 
 CHECKPOINTS = 20  # kept, the newest
@@ -46,11 +48,11 @@ class Keeping:
 
     def keep_rows(self, digest: str) -> None:
         """From now on the rows are to stay the same."""
-        self._write_json(self.folder / "rows.json", {"sha256": digest})
+        write_json(self.folder / "rows.json", {"sha256": digest})
 
     def write_done(self, names: Iterable[str]) -> None:
         """Keep which neighbours are done."""
-        self._write_json(self.folder / "done.json", {"sites": sorted(names)})
+        write_json(self.folder / "done.json", {"sites": sorted(names)})
 
     def done(self) -> list[str]:
         """The neighbours who are done."""
@@ -59,14 +61,46 @@ class Keeping:
     def write_agreed(self, agreed: Agreed) -> None:
         """Keep what the survey ended with."""
         arrays = {"facts": agreed.facts, "target": agreed.target, **agreed.start._asdict()}
-        write(self.folder / "agreed.npz", arrays, {"what": "agreed"})
+        write(self.folder / "agreed.npz", arrays, {"what": "agreed", "exchanges": agreed.exchanges})
 
     def agreed(self) -> Agreed:
         """What the survey ended with."""
-        arrays, _ = read(self.folder / "agreed.npz")
+        arrays, description = read(self.folder / "agreed.npz")
         start = Theta(arrays["weights"], arrays["means"], arrays["covariances"])
-        target = arrays["target"] if "target" in arrays else mean_covariance(start)  # written by an older version
-        return Agreed(arrays["facts"], start, target)
+        return Agreed(arrays["facts"], start, arrays["target"], description["exchanges"])
+
+    def secret(self) -> bytes:
+        """What only this site knows in this run, made the first time."""
+        path = self.folder / "secret"
+        try:
+            if not path.exists():
+                with whole(path) as partial:
+                    partial.touch(mode=0o600)
+                    partial.write_bytes(os.urandom(SECRET))
+            return path.read_bytes()
+        except OSError as error:
+            raise FileError(f"cannot keep {path}: {error.strerror}") from error
+
+    def add_sum(self, total: NDArray) -> None:
+        """Keep a sum of a search, on disk before anything is sent that follows from it."""
+        try:
+            with open(self.folder / "sums", "ab") as file:
+                np.save(file, total, allow_pickle=False)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise FileError(f"cannot keep {self.folder / 'sums'}: {error.strerror}") from error
+
+    def sums(self, number: int) -> list[NDArray]:
+        """The first so many sums; what was kept beyond is forgotten."""
+        path, found = self.folder / "sums", list[NDArray]()
+        if number:
+            with open(path, "r+b") as file:
+                found = [np.load(file, allow_pickle=False) for _ in range(number)]
+                file.truncate()
+        else:
+            path.unlink(missing_ok=True)
+        return found
 
     def write_basis(self, basis: Basis, exchanges: int) -> None:
         """Keep the basis that was agreed on, in so many exchanges."""
@@ -100,7 +134,7 @@ class Keeping:
 
     def write_end(self, **end: Any) -> None:
         """Keep how the run ended."""
-        self._write_json(self.folder / "end.json", end)
+        write_json(self.folder / "end.json", end)
 
     def end(self) -> dict[str, Any] | None:
         """How the run ended, if it has."""
@@ -113,11 +147,6 @@ class Keeping:
         except (OSError, ValueError) as error:
             raise FileError(f"{path} cannot be read: {error}") from error
         return found if isinstance(found, dict) else None
-
-    @staticmethod
-    def _write_json(path: Path, content: dict[str, Any]) -> None:
-        with whole(path) as partial:
-            partial.write_text(json.dumps(json_ready(content)))
 
 
 def digest_of(own: Own) -> str:

@@ -17,7 +17,8 @@ from typing import Any
 import zenoh
 
 from gaussip.errors import FederationError, PausedError
-from gaussip.federation.description import Description, split_address
+from gaussip.federation.addresses import split_address
+from gaussip.federation.description import Description
 from gaussip.federation.folders import SiteFolder
 
 Receive = Callable[[str, bytes, bool], None]  # from whom, what, and whether to this site alone

@@ -8,13 +8,21 @@ import networkx as nx
 import numpy as np
 
 from gaussip.arrays import NDArray
+from gaussip.data.tables import write_table
+from gaussip.errors import UncertaintyError
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.federation.folders import SiteFolder
 from gaussip.history import History
 from gaussip.preprocessing.basis import reduced_names
 from gaussip.site.ending import End
+from gaussip.site.informing import scales_of
 from gaussip.site.keeping import Keeping
+from gaussip.site.program import Program
 from gaussip.site.table import sorted_classes
+from gaussip.uncertainty import Uncertainty
+from gaussip.uncertainty.information import concluded
+
+LEVEL = 0.95
 
 
 def mixture_of(folder: SiteFolder, end: End) -> NetworkGaussianMixture:
@@ -22,9 +30,9 @@ def mixture_of(folder: SiteFolder, end: End) -> NetworkGaussianMixture:
     d = folder.description
     network: Any = d.network if isinstance(d.network, str) else nx.Graph(d.network)
     mixture = NetworkGaussianMixture(
-        d.components, algorithm=d.algorithm, network=network, mixing=d.mixing, eta=d.eta, max_rounds=d.max_rounds,
-        tol=d.tol, reg_covar=d.reg_covar, shrinkage=d.shrinkage, unlabelled_weight=d.unlabelled_weight,
-        weighting=d.weighting, random_state=d.seed,
+        len(end.theta.weights), algorithm=d.algorithm, network=network, mixing=d.mixing, eta=d.eta,
+        max_rounds=d.max_rounds, tol=d.tol, reg_covar=d.reg_covar, shrinkage=d.shrinkage,
+        unlabelled_weight=d.unlabelled_weight, weighting=d.weighting, random_state=d.seed,
         init_params=d.start if isinstance(d.start, str) else "kmeans",
     )  # fmt: skip
     mixture.weights_, mixture.means_, mixture.covariances_ = end.theta
@@ -40,12 +48,33 @@ def mixture_of(folder: SiteFolder, end: End) -> NetworkGaussianMixture:
     mixture.n_features_in_ = end.theta.means.shape[1]
     names = d.features if d.reduce is None else reduced_names(mixture.n_features_in_)
     mixture.feature_names_in_ = np.array(names, dtype=object)
-    mixture.shrinkage_target_ = Keeping(folder.run).agreed().target if d.shrinkage else None
+    agreed = Keeping(folder.run).agreed()
+    mixture.shrinkage_target_ = agreed.target if d.shrinkage else None
+    mixture.site_mass_ = agreed.facts[[d.names.index(folder.site)], 0]
     return mixture
 
 
 def _one(value: float | None) -> NDArray:
     return np.array([np.nan if value is None else value])
+
+
+def keep_intervals(folder: SiteFolder, program: Program) -> dict[str, Any]:
+    """Write standard errors and 95% intervals, where the information allows them; what to tell of them."""
+    assert program.agreed is not None
+    assert program.information is not None
+    d, theta, robust = folder.description, program.estimate(), program.task.intervals == "robust"
+    K, p = theta.means.shape
+    features = d.features if d.reduce is None else reduced_names(p)
+    path = folder.path / "intervals.csv"
+    try:
+        found = concluded(program.information, scales_of(program.agreed), features, robust=robust)
+    except UncertaintyError as error:
+        path.unlink(missing_ok=True)
+        return {"none": str(error)}
+    classes = [str(name) for name in sorted_classes(d)]
+    components = classes + [f"component {k}" for k in range(len(classes), K)]
+    write_table(path, Uncertainty(theta, *found, robust).table(components, features, LEVEL))
+    return {"file": path.name, "away": found.away}
 
 
 def keep(folder: SiteFolder, end: End) -> None:

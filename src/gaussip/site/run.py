@@ -8,20 +8,28 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
+
 from gaussip import __version__
 from gaussip.errors import DisagreementError, FileError, GaussipError, PausedError
 from gaussip.exchange import wire
 from gaussip.exchange.neighbours import Neighbours
 from gaussip.federation.folders import SiteFolder
+from gaussip.files import write_json
+from gaussip.selection import Selection
 from gaussip.site.ending import End, end_of, finish, stay_for_others
 from gaussip.site.journal import Entry, Journal, leaves_of, tree_of
 from gaussip.site.keeping import Keeping, digest_of
 from gaussip.site.links import Links
 from gaussip.site.mailbox import Mailbox
-from gaussip.site.program import FACTS, FIT, REDUCE, Begin, Program
+from gaussip.site.model import keep_intervals
+from gaussip.site.past import Past
+from gaussip.site.program import Program
 from gaussip.site.records import Records
 from gaussip.site.reporter import Reporter
 from gaussip.site.service import Service
+from gaussip.site.state import FACTS, FIT, INTERVALS, REDUCE, SEARCH, Begin, Fitted
+from gaussip.site.summing import NO_SUMS
 from gaussip.site.task import Own, refuse_few
 
 
@@ -60,8 +68,8 @@ class SiteRun:
         self._rows = digest_of(own)
         self.keeping.refuse_other_rows(self._rows)
         self.keeping.make()
-        self.program = Program(self.task, self._me, own, self._beginning())
-        self.records = Records(folder.path, tell)
+        self.program = Program(self.task, self._me, own, self._beginning(), self.keeping.secret())
+        self.records, self._past = Records(folder.path, tell), Past(folder.run)
         window = d.fsync_every + 2 + self.task.diameter
         self.journal = Journal(folder.run, d.fsync_every, self.task.diameter, self.task.longest_message)
         limit = self.task.longest_message
@@ -141,6 +149,8 @@ class SiteRun:
                     except GaussipError as error:
                         self.reporter.paused = str(error)  # for `gaussip site status`
                         raise
+                    if self.program.information is not None:
+                        self.records.event("standard errors", **keep_intervals(self._folder, self.program))
                     ended = finish(self)
                 if ended["failure"] is None:
                     self._keep(end_of(self.keeping, ended))
@@ -150,6 +160,7 @@ class SiteRun:
             raise PausedError(f"{error} (nothing is lost: the same command goes on)") from error
         finally:
             self.journal.close()
+            self._past.close()
             self.records.close()
 
     def _resume(self) -> int:
@@ -163,9 +174,15 @@ class SiteRun:
             program.resume_reduced(*self.keeping.basis())
         if entry.phase == REDUCE:
             program.resume_reducing(tree_of(entry.leaves, program.memory))
-        elif entry.phase == FIT:
+        elif entry.phase == SEARCH:
+            memory = tree_of(entry.leaves, (np.empty(0), np.empty(0), NO_SUMS))
+            program.resume_search(memory, self.keeping.sums(memory[-1].number))
+        elif entry.phase in (FIT, INTERVALS):
             program.begin_fit(self.keeping.agreed())
-            program.memory = tree_of(entry.leaves, program.memory)
+            if entry.phase == FIT:
+                program.memory = tree_of(entry.leaves, program.memory)
+            else:
+                program.resume_intervals(tree_of(entry.leaves, Fitted(program.memory, 0, 0.0, 0.0, NO_SUMS)))
         else:
             program.memory = tree_of(entry.leaves, (program.memory[0],) * (1 + entry.phase))
             program.phase = entry.phase
@@ -241,6 +258,9 @@ class SiteRun:
                 self.reporter.waiting(set(), 0.0, None)
             phase = program.phase
             program.absorb(mine, self.near.combine(mine, heard))
+            self._past.add(program)
+            if program.new_sum is not None:
+                self.keeping.add_sum(program.new_sum)
             if phase == REDUCE and program.phase == FACTS:
                 assert program.basis is not None
                 self.keeping.write_basis(program.basis, program.exchanges)
@@ -250,12 +270,21 @@ class SiteRun:
                 )  # fmt: skip
             if phase != FIT and program.phase == FIT:
                 assert program.agreed is not None
+                if program.selection is not None and self.task.at_least is not None:
+                    self._tell_selection(program.selection)
                 self.keeping.write_agreed(program.agreed)
                 self.records.event("agreed on a start", exchange=program.exchanges)
             elif program.phase == FIT and program.round and program.round % d.checkpoint_every == 0:
                 self.keeping.write_checkpoint(program.round, program.estimate())
             self.reporter.raise_trouble()
             self._watch(program)
+
+    def _tell_selection(self, found: Selection) -> None:
+        """The number of components that all sites chose."""
+        told = {"components": found.n_components, "criterion": found.criterion, "margin": found.margin}
+        lines = [line._asdict() for line in found.lines]
+        write_json(self._folder.path / "selection.json", {**told, "ended": found.ended, "lines": lines})
+        self.records.event("agreed on a number of components", **told)
 
     def _idle(self, missing: set[int], waited: float) -> None:
         """Nothing came for a moment: ask, and say aloud for whom the site waits."""

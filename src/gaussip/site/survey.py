@@ -76,6 +76,17 @@ def centres_piece(own: Own, spread: NDArray, task: Task) -> NDArray:
     return np.concatenate([counts, means.ravel(), found.within.ravel()])
 
 
+def shared_of(centres: NDArray, task: Task) -> list[Centres]:
+    """All sites' centres."""
+    K, p = task.n_components, task.n_features
+    shared = []
+    for piece in centres:
+        here = piece[:K] > 0
+        means = piece[K : K + K * p].reshape(K, p)
+        shared.append(Centres(piece[:K][here], means[here], piece[K + K * p :].reshape(p, p)))
+    return shared
+
+
 def start_of(facts: Facts, centres: NDArray | None, task: Task) -> Theta:
     """The start that all sites compute."""
     K, p = task.n_components, task.n_features
@@ -84,12 +95,7 @@ def start_of(facts: Facts, centres: NDArray | None, task: Task) -> Theta:
     if centres is None:
         classes = facts.classes or Classes(np.zeros(K), np.zeros((K, p)), np.zeros((K, p, p)))
         return start.checked(start.from_classes(classes, facts.spread), K, p)
-    shared = []
-    for piece in centres:
-        here = piece[:K] > 0
-        means = piece[K : K + K * p].reshape(K, p)
-        shared.append(Centres(piece[:K][here], means[here], piece[K + K * p :].reshape(p, p)))
-    theta = start.from_centres(shared, K, facts.spread, task.seed)
+    theta = start.from_centres(shared_of(centres, task), K, facts.spread, task.seed)
     if facts.classes is not None:
         theta = reorder(theta, start.order_of(theta, facts.classes))
     return start.checked(theta, K, p)

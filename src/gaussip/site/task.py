@@ -16,6 +16,7 @@ from gaussip.networks import diameter, mixing_weights, two_way_weights
 from gaussip.parameters import Theta, width
 from gaussip.preprocessing.agreement import Reduction, Wanted, wanted_of
 from gaussip.simulation import warn_if_not_pooled
+from gaussip.uncertainty.information import part_size
 
 
 class Own(NamedTuple):
@@ -36,7 +37,7 @@ class Task(NamedTuple):
     n_components: int
     n_features: int
     labelled: bool  #: whether there are labels
-    start: str | Theta  #: "kmeans", "labels" or given
+    start: str | Theta  #: "kmeans", "labels", "search" or given
     seed: int  #: of k-means
     scale: bool  #: whether features are standardised, by an agreed location and spread, before the fit
     reg_covar: float
@@ -47,11 +48,14 @@ class Task(NamedTuple):
     shrinkage: float = 0.0  #: the share of every covariance that is the start's mean covariance
     unlabelled_weight: float = 1.0  #: what an unlabelled row counts against a labelled one
     wanted: Wanted | None = None  #: the basis that the sites agree on first, if they reduce their features
+    at_least: int | None = None  #: components, where their number is to be chosen up to n_components
+    criterion: str = "bic"  #: by which it is chosen
+    intervals: str = "none"  #: "plain" or "robust", where standard errors are wanted
 
     @property
-    def survey_rounds(self) -> int:
-        """Exchanges before the first round of the fit."""
-        return self.diameter * (2 if self.start == "kmeans" else 1)
+    def numbers(self) -> range:
+        """The numbers of components that a search looks at."""
+        return range(self.n_components if self.at_least is None else self.at_least, self.n_components + 1)
 
     @property
     def longest_message(self) -> int:
@@ -60,7 +64,9 @@ class Task(NamedTuple):
         M, K, f = len(self.sites), self.n_components, width(p)
         piece = 2 + 4 * p + K * (1 + f) + p**2
         reducing = 0 if self.wanted is None else self.wanted.longest
-        return 8 * max(M * piece + M * (M // 24 + 2) + 4 * K * f, reducing) + 1024
+        fitting = M * piece + M * (M // 24 + 2) + 4 * K * f
+        summing = 0 if self.intervals == "none" else M * part_size(K, p, robust=self.intervals == "robust")
+        return 8 * max(fitting, reducing, summing) + 1024
 
 
 def make_task(

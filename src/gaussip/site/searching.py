@@ -1,0 +1,99 @@
+"""A site's part in a search: its sums at one theta after the other, and what all sites find in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gaussip.arrays import NDArray
+from gaussip.exchange import Message
+from gaussip.moments import Moments, prepared
+from gaussip.parameters import Theta
+from gaussip.rows import Rows
+from gaussip.search import Best, Standard, Totals, over, part_of
+from gaussip.selection.components import Selection, refuse_range
+from gaussip.site import survey
+from gaussip.site.summing import Memory, Summing
+from gaussip.site.survey import Facts
+from gaussip.site.task import Task
+
+
+class Searching:
+    """The search that all sites run, from the same facts and sums.
+
+    Parameters
+    ----------
+    rows : the site's own
+    centres : (M, size), what all sites told for a start
+    """
+
+    def __init__(self, task: Task, index: int, rows: Rows, facts: Facts, centres: NDArray, secret: bytes) -> None:
+        self._task, self._rows = task, rows
+        self._summing = Summing(secret, "search", index, len(task.sites), task.diameter)
+        self.new_sum: NDArray | None = None  #: of the last exchange, if it ended a sum
+        self._standard = Standard.of(facts.extents)
+        first, last = task.numbers[0], task.numbers[-1]
+        if first < last:
+            refuse_range(first, last, float(facts.extents.mass.sum()), task.n_features)
+        shared = [self._standard.centres(site) for site in survey.shared_of(centres, task)]
+        classes = None if facts.classes is None else self._standard.classes(facts.classes)
+        reg = task.reg_covar / self._standard.spread**2
+        self._search = over(task.numbers, shared, classes, task.seed, reg)
+        self._measures: dict[int, Callable[[Theta], Moments]] = {}
+        self._theta = next(self._search)
+        self._best: Best | None = None
+
+    @property
+    def memory(self) -> Memory:
+        """What is to be kept; the sums so far are kept beside it."""
+        return self._summing.memory
+
+    def resume(self, memory: Memory, totals: Sequence[NDArray]) -> None:
+        """Go on from a memory that was kept, after so many sums."""
+        for total in totals:
+            self._take(total)
+        self._summing.memory = memory
+
+    def message(self) -> Message:
+        """What the neighbours get."""
+        return self._summing.message()
+
+    def check(self, message: Message) -> bool:
+        """Whether a neighbour can have sent this."""
+        return self._summing.check(message)
+
+    def absorb(self, heard: Message) -> None:
+        """One exchange."""
+        total, self.new_sum = self._summing.absorb(heard), None
+        if total is None:
+            return
+        if total.size:
+            self.new_sum = total
+            self._take(total)
+        if self._best is None:
+            self._summing.begin(self._part())
+
+    def _part(self) -> NDArray:
+        """The site's part of the next sum."""
+        K = len(self._theta.weights)
+        if K not in self._measures:
+            labelled = None if self._rows.labelled is None else self._rows.labelled[:K]
+            self._measures = {K: prepared(replace(self._rows, labelled=labelled), K, 0.0)}
+        with np.errstate(all="ignore"):  # a component that collapses divides by zero
+            return part_of(self._measures[K](self._standard.original(self._theta)), self._standard)
+
+    def _take(self, total: NDArray) -> None:
+        """The sum that all sites agreed on."""
+        try:
+            self._theta = self._search.send(Totals.of(total, len(self._theta.weights)))
+        except StopIteration as end:
+            self._best = end.value
+
+    @property
+    def found(self) -> Selection | None:
+        """What the search led to; None while it goes on."""
+        if self._best is None:
+            return None
+        return Selection.of(self._best, self._standard, self._task.criterion)

@@ -1,0 +1,95 @@
+"""Sums of which no site learns another's part."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gaussip import sums
+from gaussip.errors import DataError
+from gaussip.exchange.neighbours import Neighbours
+from gaussip.networks import diameter, mixing_weights
+from gaussip.site.summing import Summing
+
+
+def added(values, W, secrets):
+    """All sites' machines, exchange by exchange: what each ends with for each sum, and what each was told."""
+    machines = [Summing(secret, "test", m, len(values), diameter(W)) for m, secret in enumerate(secrets)]
+    near = [Neighbours(W, m) for m in range(len(values))]
+    found, heard_by_all = [], []
+    while len(found) < values.shape[1]:
+        sent = [machine.message() for machine in machines]
+        ended = []
+        for machine, place, mine in zip(machines, near, sent, strict=True):
+            heard = {q: sent[q] for q in place.heard}
+            assert all(machine.check(message) for message in heard.values())
+            ended.append(machine.absorb(place.combine(mine, heard)))
+        if ended[0] is not None:
+            if ended[0].size:
+                found.append(np.stack(ended))
+                heard_by_all.append([machine.memory.table for machine in machines])
+            if len(found) < values.shape[1]:
+                for m, machine in enumerate(machines):
+                    machine.begin(values[m, len(found)])
+    return found, heard_by_all
+
+
+@pytest.mark.parametrize("network", ["ring", "circle", "star", "complete"])
+def test_all_sites_end_with_the_sum_to_the_last_bit(network):
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(5, 2, 4)) * [1e6, 1.0, 1e-3, 1e9]
+    W = mixing_weights(network, range(5), "row", 0)
+    found, _ = added(values, W, [rng.bytes(32) for _ in range(5)])
+    for number, one in enumerate(found):
+        assert (one == sums.agreed(values[:, number])).all()
+        np.testing.assert_allclose(one[0], values[:, number].sum(axis=0), rtol=0, atol=5 * 2.0**-17)
+
+
+def test_what_is_told_of_a_part_is_chance():
+    """Uniform over all numbers, whatever the part, and another one each time."""
+    rng = np.random.default_rng(2)
+    values = np.full((3, 2, 500), -12345.678)
+    W = mixing_weights("ring", range(3), "row", 0)
+    _, told = added(values, W, [rng.bytes(32) for _ in range(3)])
+    first, second = (round_of[0][1] for round_of in told)  # what site 0 knows of site 1
+    for numbers in (first, second, first - sums.encode(values[1, 0], 3)):
+        assert stats.kstest(numbers % sums.MODULUS / sums.MODULUS, "uniform").pvalue > 1e-3
+    assert (first != second).all()
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.2
+
+
+def test_two_sites_that_pool_what_they_know_do_not_learn_a_third_s():
+    """Of four sites: without the secret that the other two share, what one tells stays chance."""
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(4, 300))
+    secrets = {frozenset((m, q)): rng.bytes(32) for m in range(4) for q in range(m)}
+    told = sums.masked(values[0], 0, {q: secrets[frozenset((0, q))] for q in (1, 2, 3)}, "a")
+    known = sums.masked(np.zeros(300), 0, {q: secrets[frozenset((0, q))] for q in (1, 2)}, "a")
+    left = (told - known) % sums.MODULUS
+    assert stats.kstest(left / sums.MODULUS, "uniform").pvalue > 1e-3
+
+
+def test_negative_and_large_sums_and_what_cannot_be():
+    limit = sums.LARGEST_SUM
+    parts = np.array([[-0.3 * limit, 0.25], [-0.3 * limit, -0.5], [0.1 * limit, 0.0]])
+    np.testing.assert_allclose(sums.agreed(parts), [-0.5 * limit, -0.25], rtol=1e-15)
+    with pytest.raises(DataError, match="below"):
+        sums.agreed(np.full((3, 1), 0.34 * limit))  # each could be told, but not their sum
+    for impossible in (np.nan, np.inf, -np.inf, 1.01 * limit):
+        with pytest.raises(DataError, match="not a finite number below"):
+            sums.encode(np.array([0.0, impossible]), 1)
+
+
+def test_what_a_neighbour_cannot_have_sent():
+    machine = Summing(bytes(range(32)), "test", 0, 3, 1)
+    keys = machine.message()["max"]
+    strange = np.where(np.isfinite(keys), keys + 1, keys)
+    assert not machine.check({"max": strange})  # another key of mine
+    half = keys.copy()
+    half[1] = 0.5
+    assert not machine.check({"max": half})
+    half[1] = 2.0**40
+    assert not machine.check({"max": half})
+    half[1] = 7.0
+    assert machine.check({"max": half})
