@@ -32,6 +32,7 @@ def main() -> None:
     """Run what is missing, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--replicates", type=int, default=50)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--rows", type=int, default=30_000)
     parser.add_argument("--out", type=Path, default=Path("out/choosing-k.jsonl"))
     given = parser.parse_args()
@@ -40,7 +41,7 @@ def main() -> None:
     known = {(one["delta"], one["labelled"], one["seed"]) for one in done}
     warnings.simplefilter("ignore")
     with threadpool_limits(1), open(given.out, "a", encoding="utf-8") as file:
-        for seed in range(given.replicates):
+        for seed in range(given.first, given.first + given.replicates):
             for delta, labelled in CELLS:
                 if (delta, labelled, seed) not in known:
                     done.append(one_replicate(delta, labelled, seed, given.rows))

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from gaussip import sums
-from gaussip.errors import DataError
+from gaussip.errors import DataError, FederationError
 from gaussip.exchange.neighbours import Neighbours
 from gaussip.networks import diameter, mixing_weights
 from gaussip.site.summing import Summing
@@ -93,3 +93,10 @@ def test_what_a_neighbour_cannot_have_sent():
     assert not machine.check({"max": half})
     half[1] = 7.0
     assert machine.check({"max": half})
+
+
+def test_a_secret_that_was_lost():
+    machine = Summing(bytes(range(32)), "test", 0, 3, 1)
+    other = Summing(bytes(32), "test", 0, 3, 1)
+    with pytest.raises(FederationError, match="not the one it began with"):
+        other.resume(machine.memory)

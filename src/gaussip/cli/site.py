@@ -56,7 +56,7 @@ def run(
             own,
             tell=_tell,
             keep=lambda end: keep(found, end),
-            watch=lambda program: advance(found.site, program.round) if program.round % 20 == 0 else None,
+            watch=lambda program: advance(_doing(program), program.round) if program.exchanges % 20 == 0 else None,
             patience=None if minutes is None else 60 * minutes,
         )
         with overhearing(site.call_refused):
@@ -73,6 +73,13 @@ def run(
         log_likelihood=end.log_likelihood, change=end.change, disagreement=end.disagreement,
         run=found.run.name, basis=str(found.basis) if reduces else None,
     )  # fmt: skip
+
+
+def _doing(program: Any) -> str:
+    from gaussip.site.state import FIT, NAMES, PHASES
+
+    before = f" ({program.exchanges} exchanges)" if program.phase < FIT else ""
+    return f"{program.task.sites[program.index]}: {NAMES[PHASES.index(program.phase)]}{before}"
 
 
 def _likelihood(value: float) -> str:
@@ -121,6 +128,7 @@ def status(folder: Folder, json: Json = False) -> Answer:
     told["run"], told["checkpoints"] = found.run.name, Keeping(found.run).checkpoints()
     rows = [
         ["state", told["state"] + (f": {told['paused']}" if told["paused"] else "")],
+        ["now", f"{told['phase']}, exchange {told['exchange']}"],
         ["round", f"{told['round']} of at most {told['max_rounds']}"],
         *([name, _number(told[key])] for name, key in (
             ("log-likelihood here", "log_likelihood"), ("change", "change"), ("disagreement", "disagreement"))),

@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from gaussip import sums
 from gaussip.algorithms.em import m_step
 from gaussip.arrays import NDArray, to_numpy
-from gaussip.collapse import healthy
 from gaussip.errors import StartError
 from gaussip.moments import Moments
 from gaussip.parameters import Theta
@@ -53,13 +53,18 @@ class Found(NamedTuple):
 Steps: TypeAlias = Generator[Theta, Totals, Found]
 
 
-def part_of(found: Moments, standard: Standard) -> NDArray:
-    """What each site adds to the totals, (..., size)."""
+def part_of(found: Moments, standard: Standard, n_sites: int) -> NDArray:
+    """What each site adds to the totals, (..., size).
+
+    Whether a component is lost is told, and not decided by each: sites on other machines may differ in a last digit.
+    """
     own = standard.unit.standard(to_numpy(found.sums))
     mass, height = to_numpy(found.mass), to_numpy(found.log_likelihood)
-    well = np.isfinite(height) & np.isfinite(own).all(axis=(-2, -1))
+    height = height + mass * standard.log_volume
+    limit = sums.LARGEST_SUM / n_sites
+    well = (np.abs(height) < limit) & (np.abs(own) < limit).all(axis=(-2, -1))  # not for NaN
     own = np.where(well[..., None, None], own, 0.0).reshape(*mass.shape, -1)
-    height = np.where(well, height + mass * standard.log_volume, 0.0)
+    height = np.where(well, height, 0.0)
     return np.concatenate([own, np.stack([height, mass, ~well], axis=-1)], axis=-1)
 
 
@@ -98,9 +103,6 @@ class Climb:
         """Go on for so many steps, or until next to nothing is left to gain."""
         for _ in range(steps):
             theta = self.theta if self.totals is None else step(self.theta, self.totals, self._reg)
-            if not healthy(theta):
-                self.lost = True
-                return
             before = self.height
             self.theta, self.totals = theta, (yield theta)
             self._gains = (self._gains[1], self.height - before)

@@ -44,7 +44,7 @@ def run(
             everywhere = (np.broadcast_to(part, (M, *part.shape)) for part in standard.original(theta))
             there = Theta(*(to_device(part, str(getattr(like, "device", "cpu"))) for part in everywhere))
             found = moments(of_components[K], there)
-            totals = Totals.of(sums.agreed(part_of(found, standard)), K)
+            totals = Totals.of(sums.agreed(part_of(found, standard, M)), K)
             if watch is not None:
                 watch(theta)
             theta = search.send(totals)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from gaussip import sums
 from gaussip.arrays import NDArray
 from gaussip.chunks import of_array
+from gaussip.errors import UncertaintyError
 from gaussip.exchange import Message
 from gaussip.parameters import Theta
 from gaussip.site.state import Agreed
 from gaussip.site.summing import Memory, Summing
 from gaussip.site.task import Own, Task
-from gaussip.uncertainty.information import scales, site_part
+from gaussip.uncertainty.information import part_size, scales, site_part
 
 
 def scales_of(agreed: Agreed) -> NDArray:
@@ -32,8 +36,9 @@ class Informing:
         self._task, self._own, self._theta, self._agreed = task, own, theta, agreed
         self._summing = Summing(secret, "information", index, len(task.sites), task.diameter)
         if memory is not None:
-            self._summing.memory = memory
-        self.information: NDArray | None = None  #: of all rows, when it is known
+            self._summing.resume(memory)
+        self.over = False
+        self.information: NDArray | None = None  #: of all rows, in the end, unless a site cannot tell its part
 
     @property
     def memory(self) -> Memory:
@@ -54,10 +59,16 @@ class Informing:
         if total is None:
             return
         if total.size:
-            self.information = total
+            self.over, self.information = True, None if total[-1] else total[:-1]
             return
         rows = of_array(self._own.X, self._own.labels, self._own.weights)
-        robust, tempered = self._task.intervals == "robust", self._task.unlabelled_weight
-        self._summing.begin(
-            site_part(rows, self._theta, scales_of(self._agreed), robust=robust, unlabelled_weight=tempered)
-        )
+        scale, robust = scales_of(self._agreed), self._task.intervals == "robust"
+        try:
+            part = site_part(
+                rows, self._theta, scale, robust=robust, unlabelled_weight=self._task.unlabelled_weight,
+                most=sums.LARGEST_SUM / len(self._task.sites),
+            )  # fmt: skip
+            failed = 0.0
+        except UncertaintyError:  # the others must not wait for this site
+            part, failed = np.zeros(part_size(*self._theta.means.shape, robust=robust)), 1.0
+        self._summing.begin(np.append(part, failed))

@@ -23,6 +23,7 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import FileError
 from gaussip.files import sync_folder, whole
+from gaussip.site.state import PHASES
 
 _HEADER = struct.Struct("<IIq")  # sum, length, number
 _ROOM = 64  # spare bytes: whole numbers in a record grow
@@ -125,7 +126,7 @@ class Journal:
         self._rings: dict[int, tuple[Ring, Ring]] = {}
         self._synced = 0
         self._lock = threading.Lock()  # a neighbour may ask for messages at any time
-        for phase in range(-1, 5):
+        for phase in PHASES:
             if self._path(phase, "state").exists() and self._path(phase, "messages").exists():
                 self._open(phase, 0)
 

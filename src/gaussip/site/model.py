@@ -61,11 +61,13 @@ def _one(value: float | None) -> NDArray:
 def keep_intervals(folder: SiteFolder, program: Program) -> dict[str, Any]:
     """Write standard errors and 95% intervals, where the information allows them; what to tell of them."""
     assert program.agreed is not None
-    assert program.information is not None
+    path = folder.path / "intervals.csv"
+    if program.information is None:
+        path.unlink(missing_ok=True)
+        return {"none": "a site cannot tell its part" if program.converged else "the fit has not converged"}
     d, theta, robust = folder.description, program.estimate(), program.task.intervals == "robust"
     K, p = theta.means.shape
     features = d.features if d.reduce is None else reduced_names(p)
-    path = folder.path / "intervals.csv"
     try:
         found = concluded(program.information, scales_of(program.agreed), features, robust=robust)
     except UncertaintyError as error:

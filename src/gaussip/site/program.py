@@ -142,8 +142,7 @@ class Program:
         if self._machine is not None:
             self._machine.absorb(heard)
             self.memory = self._fitted._replace(summing=self._machine.memory)
-            self.information = self._machine.information
-            self.over = self.information is not None
+            self.information, self.over = self._machine.information, self._machine.over
             return
         *known, table = self.memory
         self.memory = (*known, np.maximum(table, heard["max"]))

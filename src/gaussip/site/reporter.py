@@ -12,6 +12,7 @@ from gaussip.errors import CertificateError, FederationError, PausedError
 from gaussip.exchange.neighbours import Neighbours
 from gaussip.federation import certificates
 from gaussip.federation.folders import SiteFolder
+from gaussip.site.state import NAMES, PHASES
 
 if TYPE_CHECKING:
     from gaussip.site.run import SiteRun
@@ -222,7 +223,8 @@ class Reporter:
         run.records.status(
             site=self._folder.site, federation=self._folder.description.name,
             run=self._folder.run.name, state=state if running or self.finished else "stopped",
-            round=program.round, max_rounds=run.task.max_rounds, exchange=program.exchanges,
+            phase=NAMES[PHASES.index(program.phase)], exchange=program.exchanges,
+            round=program.round, max_rounds=run.task.max_rounds,
             log_likelihood=program.log_likelihood, change=program.change, disagreement=program.disagreement,
             waiting_for={self._names[q]: self._why(q) for q in sorted(waiting)}, paused=self.paused or None,
             neighbours={self._names[q]: self._names[q] in linked for q in self._near.all},

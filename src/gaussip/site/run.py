@@ -149,7 +149,7 @@ class SiteRun:
                     except GaussipError as error:
                         self.reporter.paused = str(error)  # for `gaussip site status`
                         raise
-                    if self.program.information is not None:
+                    if self.task.intervals != "none" and self.program.failure is None:
                         self.records.event("standard errors", **keep_intervals(self._folder, self.program))
                     ended = finish(self)
                 if ended["failure"] is None:

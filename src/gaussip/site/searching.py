@@ -54,7 +54,7 @@ class Searching:
         """Go on from a memory that was kept, after so many sums."""
         for total in totals:
             self._take(total)
-        self._summing.memory = memory
+        self._summing.resume(memory)
 
     def message(self) -> Message:
         """What the neighbours get."""
@@ -82,7 +82,8 @@ class Searching:
             labelled = None if self._rows.labelled is None else self._rows.labelled[:K]
             self._measures = {K: prepared(replace(self._rows, labelled=labelled), K, 0.0)}
         with np.errstate(all="ignore"):  # a component that collapses divides by zero
-            return part_of(self._measures[K](self._standard.original(self._theta)), self._standard)
+            found = self._measures[K](self._standard.original(self._theta))
+            return part_of(found, self._standard, len(self._task.sites))
 
     def _take(self, total: NDArray) -> None:
         """The sum that all sites agreed on."""

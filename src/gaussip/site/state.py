@@ -9,7 +9,8 @@ from gaussip.parameters import Theta
 from gaussip.preprocessing.basis import Basis
 from gaussip.site.summing import Memory
 
-REDUCE, FACTS, CENTRES, SEARCH, FIT, INTERVALS = range(-1, 5)  # in the order of their exchanges
+REDUCE, FACTS, CENTRES, SEARCH, FIT, INTERVALS = PHASES = range(-1, 5)  # in the order of their exchanges
+NAMES = ("reducing", "surveying", "surveying", "searching", "fitting", "summing")  # of the phases, for people
 
 
 class Agreed(NamedTuple):

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from gaussip import sums
 from gaussip.arrays import NDArray
+from gaussip.errors import FederationError
 from gaussip.exchange import Message
 from gaussip.site.survey import can_be_told, table_of
 
@@ -52,6 +53,15 @@ class Summing:
         own = np.frombuffer(public, dtype="<u4").astype(float)
         self._secrets: dict[int, bytes] = {}
         self.memory = Memory(table_of(own, index, n_sites), np.empty((n_sites, 0)), 0, 0)
+
+    def resume(self, memory: Memory) -> None:
+        """Go on from a memory that was kept."""
+        if not np.array_equal(memory.keys[self._index], self.memory.keys[self._index]):
+            raise FederationError(
+                "the run's file `secret` is not the one it began with, without which sums would be wrong: bring it "
+                "back, or agree with the other sites to begin anew (gaussip site go-on DIR --from 0, at every site)"
+            )
+        self.memory = memory
 
     def begin(self, values: NDArray) -> None:
         """The site's part of the next sum."""

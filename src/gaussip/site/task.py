@@ -65,7 +65,7 @@ class Task(NamedTuple):
         piece = 2 + 4 * p + K * (1 + f) + p**2
         reducing = 0 if self.wanted is None else self.wanted.longest
         fitting = M * piece + M * (M // 24 + 2) + 4 * K * f
-        summing = 0 if self.intervals == "none" else M * part_size(K, p, robust=self.intervals == "robust")
+        summing = 0 if self.intervals == "none" else M * (1 + part_size(K, p, robust=self.intervals == "robust"))
         return 8 * max(fitting, reducing, summing) + 1024
 
 

@@ -62,7 +62,13 @@ def part_size(n_components: int, n_features: int, *, robust: bool) -> int:
 
 
 def site_part(
-    rows: Chunks, theta: Theta, scale: NDArray, *, robust: bool = False, unlabelled_weight: float = 1.0
+    rows: Chunks,
+    theta: Theta,
+    scale: NDArray,
+    *,
+    robust: bool = False,
+    unlabelled_weight: float = 1.0,
+    most: float = LARGEST_SUM / 2,
 ) -> NDArray:
     """A site's part of the sum: its score, the upper triangle of its information, and of its scores' products.
 
@@ -73,6 +79,7 @@ def site_part(
     scale : (K, f), of all sites, see `scales`
     robust : whether the products sum_i v_i^2 g_i g_i' are wanted
     unlabelled_weight : what an unlabelled row counts against a labelled one
+    most : no number may be as large, or the sum could not be told
 
     Returns
     -------
@@ -103,7 +110,7 @@ def site_part(
     at, upper = scale.ravel(), upper_triangle(q)
     matrices = [information, products] if robust else [information]
     found = np.concatenate([at * score, *((at * one * at[:, None])[upper] for one in matrices)])
-    if not (np.abs(found) < LARGEST_SUM).all():
+    if not (np.abs(found) < most).all():
         raise UncertaintyError(
             "the information is too large a number: divide row weights by their mean; or some covariance is nearly "
             "singular: leave out features that are sums or copies of others"
