@@ -23,7 +23,7 @@ from gaussip import NetworkGaussianMixture
 from gaussip.data.generate import Dataset, Setting, draw
 from gaussip.selection import Selection, agreed_criteria, choose_components
 
-CELLS = [(1.0, 0.0), (1.0, 0.1), (2.0, 0.0), (4.0, 0.0)]  # Delta and the labelled fraction
+CELLS = [(2.0, 0.0), (4.0, 0.0), (1.0, 0.0), (1.0, 0.1)]  # Delta and the labelled fraction
 NETWORKS = ("circle", "fixed-degree(2)")
 MOST = 5
 
@@ -41,8 +41,8 @@ def main() -> None:
     known = {(one["delta"], one["labelled"], one["seed"]) for one in done}
     warnings.simplefilter("ignore")
     with threadpool_limits(1), open(given.out, "a", encoding="utf-8") as file:
-        for seed in range(given.first, given.first + given.replicates):
-            for delta, labelled in CELLS:
+        for delta, labelled in CELLS:
+            for seed in range(given.first, given.first + given.replicates):
                 if (delta, labelled, seed) not in known:
                     done.append(one_replicate(delta, labelled, seed, given.rows))
                     file.write(json.dumps(done[-1]) + "\n")
@@ -60,7 +60,7 @@ def one_replicate(delta: float, labelled: float, seed: int, n_rows: int) -> dict
     for network in NETWORKS:
         chosen[network] = at_own_fits(data, y, found, network)
     if not labelled:
-        bic = [GaussianMixture(K, n_init=2, tol=1e-5, max_iter=500, random_state=seed).fit(data.X).bic(data.X)
+        bic = [GaussianMixture(K, tol=1e-4, max_iter=500, random_state=seed).fit(data.X).bic(data.X)
                for K in range(1, MOST + 1)]  # fmt: skip
         chosen["pooled"] = int(np.argmin(bic)) + 1
     return chosen

@@ -139,6 +139,20 @@ def repeated_rows(seed: int) -> NetworkGaussianMixture:
     return fitted(data, n_components=3, max_rounds=5000, random_state=seed)
 
 
+def hundredths(seed: int) -> NetworkGaussianMixture:
+    """One site measures a feature in units of a hundredth."""
+    data = small(seed, K=2)
+    data.X[data.sites == 3, 1] *= 100
+    return fitted(data, n_components=2 + seed % 3, max_rounds=5000, random_state=seed)
+
+
+def far_out(seed: int) -> NetworkGaussianMixture:
+    """Five rows with a missing decimal point."""
+    data = small(seed, K=2)
+    data.X[seed :: len(data.X) // 5, 2] *= 1000
+    return fitted(data, n_components=3, max_rounds=5000, random_state=seed)
+
+
 def twins(seed: int) -> NetworkGaussianMixture:
     """Two components that begin alike stay alike."""
     data = small(seed, K=2)
@@ -180,6 +194,8 @@ FAULTS: list[tuple[str, Callable[[int], NetworkGaussianMixture]]] = [
     ("poor separation", overlapping),
     ("unbalanced network", unfair),
     ("collapsed component", repeated_rows),
+    ("far wider component", hundredths),
+    ("far wider component", far_out),
     ("duplicated component", twins),
     ("too many components", one_too_many),
     ("a site pulls away", other_units),

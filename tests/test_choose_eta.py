@@ -5,24 +5,27 @@ from __future__ import annotations
 import json
 import math
 import re
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from gaussip import NetworkGaussianMixture
+from gaussip import NetworkGaussianMixture, estimator
 from gaussip.algorithms import make
 from gaussip.cli import app
 from gaussip.data.generate import Setting, draw, paper_start
-from gaussip.errors import DataError, NetworkError, PooledTargetWarning, SettingError
+from gaussip.errors import DataError, DiagnosisWarning, NetworkError, PooledTargetWarning, SettingError
 from gaussip.networks import measures, mixing_weights
-from gaussip.parameters import pack, to_psi
+from gaussip.parameters import Theta, pack, to_psi
 from gaussip.rows import Rows
-from gaussip.selection import choose_eta, fit_shrinking
+from gaussip.selection import choose_eta, fit_shrinking, precision
 from gaussip.selection.outlook import CLOSE, Outlook
 from gaussip.simulation import simulate
 from gaussip.theory import contraction, site_maps
+from gaussip.uncertainty.information import parameter_names
 
 TWO = {"weights": (0.6, 0.4), "correlations": (0.5, 0.1)}
 
@@ -98,6 +101,7 @@ def test_the_standard_error_and_the_rate_are_those_of_other_code(sorted_data):
     fitted.fit(data.X, data.labels, sites=data.sites)
     variances = np.diagonal(fitted.uncertainty(data.X, data.labels).covariance).reshape(2, -1)
     assert outlook.standard_error**2 == pytest.approx((variances / outlook.ruler.scale**2).sum(), rel=1e-4)
+    np.testing.assert_allclose(outlook.standard_errors * outlook.ruler.scale, np.sqrt(variances), rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -138,6 +142,27 @@ def test_the_recommended_eta_is_the_largest_with_a_small_bias(sorted_data):
     assert dealt.terms.se_f < step.terms.se_f / 3
 
 
+def test_the_worst_parameter_is_that_of_a_run_in_its_own_standard_errors(sorted_data, monkeypatch):
+    """MNEM run until it stands still, and standard errors from the rows' scores."""
+    data, names = sorted_data, np.array(["Basel", "Bern", "Biel", "Chur", "Genf", "Zug"])[sorted_data.sites]
+    step = choose_eta(mixture(reg_covar=0.0), data.X, sites=names)
+    ended = mixture(reg_covar=0.0, eta=step.eta, tol=1e-8, max_rounds=5000).fit(data.X, sites=names)
+    pooled = NetworkGaussianMixture(2, algorithm="em", reg_covar=0.0, tol=1e-10, random_state=0)
+    pooled.fit(data.X, sites=names)
+    sites = pack(Theta(ended.site_weights_, ended.site_means_, ended.site_covariances_))
+    errors = pack(pooled.uncertainty(data.X).standard_errors)
+    off = np.abs(sites - pack(pooled._theta())) / errors
+    m, k, a = np.unravel_index(off.argmax(), off.shape)
+    parameter = parameter_names(["column 0", "column 1"])[a]
+    assert step.worst[:3] == (ended.sites_[m], f"component {k}", parameter)
+    assert step.worst.errors == pytest.approx(off.max(), rel=1e-3)
+    assert step.worst.errors > 2 * step.bias
+    (chosen,) = [trial for trial in step.trials if trial.eta == step.eta]
+    assert chosen.worst == step.worst.errors
+    monkeypatch.setattr(precision, "MOST", 11)
+    assert choose_eta(mixture(), data.X, sites=names).worst is None
+
+
 def test_a_fit_with_it_stops_near_where_it_was_predicted_to(sorted_data):
     """Not on a circle or an even ring, where differences wander about and the change stays large for longer."""
     data, network = sorted_data, "random-regular(4)"
@@ -147,6 +172,8 @@ def test_a_fit_with_it_stops_near_where_it_was_predicted_to(sorted_data):
     assert fitted.converged_
     assert fitted.n_rounds_ == pytest.approx(step.rounds, rel=0.1)
     assert step.exact_rounds < step.rounds
+    exact = mixture(network=network, algorithm="exact", tol=step.tol).fit(data.X, sites=data.sites)
+    assert exact.n_rounds_ == pytest.approx(step.exact_rounds, rel=0.3)
     going_on = mixture(network=network, tol=1e-3, max_rounds=2000, warm_start=True).fit(data.X, sites=data.sites)
     assert choose_eta(going_on, data.X, sites=data.sites).rounds < step.rounds / 2
 
@@ -177,6 +204,28 @@ def test_steps_that_shrink_end_where_a_constant_one_ends_sooner():
         fit_shrinking(given.set_params(algorithm="exact"), data.X, sites=data.sites)
     with pytest.raises(SettingError, match="power of two"):
         fit_shrinking(given.set_params(algorithm="mnem"), data.X, sites=data.sites, times=3)
+
+
+@pytest.mark.parametrize("state", [None, np.random.RandomState(3)])
+def test_steps_that_shrink_stay_on_one_network_and_warn_once(sorted_data, monkeypatch, state):
+    used, prepared = [], NetworkGaussianMixture._prepared
+
+    def seen(*given):
+        problem = prepared(*given)
+        used.append(problem.W.toarray())
+        return problem
+
+    monkeypatch.setattr(NetworkGaussianMixture, "_prepared", seen)
+    monkeypatch.setattr(estimator, "certain", lambda mixture: [SimpleNamespace(name="odd", sentence="It is odd.")])
+    given = mixture(network="fixed-degree(2)", eta=0.05, tol=1e-2, max_rounds=150, random_state=state)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = fit_shrinking(given, sorted_data.X, sites=sorted_data.sites)
+    assert len(used) > 2
+    for W in used[1:]:
+        np.testing.assert_array_equal(W, used[0])
+    assert found.get_params() == given.get_params()
+    assert [str(w.message) for w in caught if w.category is DiagnosisWarning] == ["odd: It is odd."]
 
 
 def test_an_unbalanced_network_keeps_a_bias_at_every_eta(sorted_data):
@@ -237,6 +286,8 @@ def test_the_command_end_to_end(table, tmp_path):
     assert found["exact_rounds"] is None
     assert {"spectral_gap", "se_w", "se_f", "rate", "n_rows"} == set(found["terms"])
     assert found["eta"] in [trial["eta"] for trial in found["trials"]]
+    assert set(found["worst"]) == {"site", "component", "parameter", "errors"}
+    assert found["worst"]["component"] in ("mild", "none", "severe")
     assert (tmp_path / "eta.png").stat().st_size > 10_000
     assert (tmp_path / "eta.csv").read_text().startswith("eta,rounds,bias,mse,recommended\n")
 
@@ -252,17 +303,34 @@ def test_the_command_says_what_to_run_next(table, tmp_path, monkeypatch):
     fitted = runner.invoke(app, [*line.removeprefix("fit it: gaussip ").split(), "--json"])
     assert fitted.exit_code == 0, fitted.output
     assert json.loads(fitted.stdout)["converged"]
+    (exact,) = [line for line in told.output.splitlines() if line.startswith("or:     gaussip ")]
+    tols = [re.search(r" --tol ([\d.e-]+) ", command)[1] for command in (line, exact)]
+    assert tols[0] == tols[1]
+    assert float(tols[0]) > 1e-5
     one_way = runner.invoke(app, ["choose-eta", str(table), *OPTIONS, "--network", "fixed-degree(2)", "--seed", "1"])
     assert one_way.exit_code == 0, one_way.output
     assert "no eta is good" in one_way.output
     assert "the network is one-way" in one_way.output
 
 
+def test_the_command_says_what_a_fit_will_end_by(table):
+    asked = ["choose-eta", str(table), *OPTIONS, "--network", "circle", "--start", "labels"]
+    told = CliRunner().invoke(app, asked, env={"COLUMNS": "300"}).output
+    assert "spectral gap 0): a fit that ends by --tol takes more rounds" in told
+    assert re.search(
+        r"worst single parameter: [\w ,]+ of (mild|none|severe) at site H\d, [\d.]+ standard errors", told
+    )
+    few = CliRunner().invoke(app, [*asked, "--rounds", "5"], env={"COLUMNS": "300"}).output
+    assert "MSE / pooled after 5 rounds" in few
+    assert "the fit ends by its 5 rounds, not by --tol" in few
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--components", "3", "--features", "age,dose"], "name the column that holds each row's site with --sites"),
-        ([*OPTIONS, "--rounds", "0"], "rounds=0 must be a whole number"),
+        ([*OPTIONS, "--rounds", "0"], "--rounds 0 must be a whole number"),
+        ([*OPTIONS, "--extra", "-1"], "--extra -1.0 must be a positive number"),
         ([*OPTIONS, "--plot", "eta.txt"], "pictures are"),
         (["--sites", "hospital", "--components", "3", "--features", "age", "--labels", "dose"], "labels"),
     ],

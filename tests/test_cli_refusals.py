@@ -3,11 +3,18 @@
 import json
 import os
 import re
+import subprocess
+import sys
 
+import pyarrow as pa
+import pyarrow.csv
 import pytest
+from typer.testing import CliRunner
 
 from command import FIT, gaussip
 from gaussip import NetworkGaussianMixture
+from gaussip.cli import app
+from gaussip.cli.console import with_options
 
 
 @pytest.mark.parametrize(
@@ -91,6 +98,113 @@ def test_nothing_is_overwritten_unless_asked(table, tmp_path):
     assert gaussip("predict", table, table).returncode == 2
     assert gaussip("fit", table, "--components", "2", "--out", tmp_path / "y.npz").returncode == 2  # no sites
     assert gaussip("fit").returncode == 2
+
+
+def test_what_is_read_is_never_overwritten(table, table_data, tmp_path):
+    """Whatever is forced; and without force nobody is told to."""
+    patients, edges = tmp_path / "patients.csv", tmp_path / "edges.csv"
+    patients.write_bytes(table.read_bytes())
+    edges.write_text("sender,hearer\nH0,H1\nH1,H2\nH2,H3\nH3,H0\n")
+    model, basis = tmp_path / "model.npz", tmp_path / "basis.npz"
+    picture = tmp_path / "patients.png"
+    pa.csv.write_csv(
+        pa.table({name: table_data.X[:, j] for j, name in enumerate(("age", "dose"))}), tmp_path / "x.csv"
+    )
+    NetworkGaussianMixture(3, random_state=0).fit(table_data.X).save(model)
+    reduced = ["reduce", patients, "--sites", "hospital", "--features", "age,dose", "--keep", "1", "--basis", basis]
+    assert CliRunner().invoke(app, [*map(str, reduced), "--out", str(tmp_path / "r.csv")]).exit_code == 0
+    (tmp_path / "link.csv").symlink_to(patients)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    rows = ["--sites", "hospital", "--labels", "diagnosis"]
+    for command in (
+        ["choose-k", patients, *rows, "--plot", picture],
+        ["choose-eta", patients, *rows, "-k", "3", "--plot", picture],
+        ["choose-eta", patients, *rows, "-k", "3", "--network", edges, "--plot", tmp_path / "edges.png"],
+        ["fit", patients, *FIT, "--out", patients],
+        ["fit", patients, *FIT, "--out", tmp_path / "link.csv"],
+        ["fit", patients, *FIT, "--network", edges, "--out", edges],
+        ["predict", model, tmp_path / "x.csv", "--out", tmp_path / "x.csv"],
+        ["predict", model, tmp_path / "x.csv", "--out", model],
+        [*reduced, "--out", patients],
+        ["reduce", patients, "--basis", basis, "--out", patients],
+        ["network", edges, "--plot", tmp_path / "edges.png"],
+    ):
+        told = CliRunner().invoke(app, [*map(str, command), "--force"])
+        assert told.exit_code == 2, command
+        assert "is read by this command, and would be overwritten by it" in told.output
+    told = CliRunner().invoke(app, [*map(str, command)])
+    assert told.exit_code == 2
+    assert "--force" not in told.output
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    going_on = ["fit", str(patients), *FIT[:6], "--out", str(tmp_path / "m.npz"), "--rounds", "5"]
+    assert CliRunner().invoke(app, going_on).exit_code == 0
+    assert CliRunner().invoke(app, [*going_on, "--start", going_on[-3], "--force"]).exit_code == 0
+
+
+def test_a_column_of_words_is_answered_by_what_it_may_be(table):
+    runner = CliRunner()
+    told = runner.invoke(app, ["choose-k", str(table), "--sites", "hospital"]).output
+    assert "column 'diagnosis' holds" in told
+    assert (
+        "give --labels diagnosis if it holds labels, --no-features diagnosis to leave it out, or correct it" in told
+    )
+    told = runner.invoke(app, ["choose-k", str(table)]).output
+    assert "name the column that holds each row's site with --sites" in told
+    told = runner.invoke(app, ["choose-k", str(table), "--sites", "hospital", "--features", "age,diagnosis"]).output
+    assert "which is not a number; correct it" in told
+
+
+def test_choose_k_says_what_it_wrote_and_what_to_run(table, tmp_path):
+    asked = [
+        "choose-k",
+        str(table),
+        "--sites",
+        "hospital",
+        "--labels",
+        "diagnosis",
+        "--plot",
+        str(tmp_path / "k.png"),
+    ]
+    told = CliRunner().invoke(app, [*asked, "--max", "4", "--reg-covar", "0.001", "--seed", "3"])
+    assert told.exit_code == 0, told.output
+    assert f"written: {', '.join(str(tmp_path / f'k.{kind}') for kind in ('png', 'svg', 'csv'))}" in told.output
+    assert "--reg-covar 0.001 --seed 3 --components 3 --start search" in told.output
+    assert "BIC counts Gaussians" in told.output
+    (tmp_path / "k.png").unlink()
+    (tmp_path / "k.csv").unlink()
+    told = CliRunner().invoke(app, [*asked, "--max", "3"])
+    assert told.exit_code == 2
+    assert "k.svg exists" in told.output
+    told = CliRunner().invoke(app, [*asked, "--max", "3", "--force"])
+    assert "K = 3 is the only one that was looked at: there was nothing to compare it with" in told.output
+    assert "BIC counts" not in told.output
+
+
+@pytest.mark.parametrize(
+    ("library", "command"),
+    [
+        ("try a larger reg_covar", "try a larger --reg-covar"),
+        ("rounds=0 must be", "--rounds 0 must be"),
+        ("max_rounds=0 ends", "--rounds=0 ends"),
+        ("extra=-1 must be", "--extra -1 must be"),
+        ("y has 3 classes", "the column of --labels has 3 classes"),
+        ("y mixes numbers and words", "the column of --labels mixes numbers and words"),
+        ("give y, or use init_params='kmeans'", "name their column with --labels, or use --start kmeans"),
+        ("many has 3", "many has 3"),
+    ],
+)
+def test_the_library_s_words_become_options(library, command):
+    assert with_options(library) == command
+
+
+def test_work_that_takes_long_prints_nothing_where_nobody_looks(tmp_path):
+    """A bar is for terminals: standard error in a file stays empty."""
+    script = (
+        "import time\nfrom gaussip.cli.console import progress\n"
+        "with progress(2, after=0) as advance:\n    time.sleep(0.2)\n    advance('half', 1)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_a_model_without_names_says_how_many_columns_it_needs(tmp_path, table_data, table):

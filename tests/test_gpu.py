@@ -16,6 +16,7 @@ from gaussip.moments import moments
 from gaussip.networks import mixing_weights
 from gaussip.parameters import Theta
 from gaussip.rows import Rows
+from gaussip.selection import choose_components
 from gaussip.simulation import place, simulate
 from hard_rows import HARD, hard, normwise
 
@@ -51,6 +52,22 @@ def test_every_algorithm_gives_the_cpu_s_numbers(data, name, semi, weighted):
         np.testing.assert_allclose(getattr(gpu, part), getattr(cpu, part), rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(gpu.history_["log_likelihood"], cpu.history_["log_likelihood"], rtol=1e-10)
     assert gpu.history_["bytes"].tolist() == cpu.history_["bytes"].tolist()
+
+
+def test_a_search_and_a_choice_of_k_are_the_cpu_s(data):
+    for y in (None, data.labels):
+        cpu, gpu = (
+            choose_components(data.X, y, sites=data.sites, at_most=4, device=device, random_state=0)
+            for device in ("cpu", "cuda")
+        )
+        assert gpu.n_components == cpu.n_components
+        np.testing.assert_allclose([line.bic for line in gpu.lines], [line.bic for line in cpu.lines], atol=0.1)
+    settings = {"init_params": "search", "max_rounds": 2000, "random_state": 0}
+    cpu, gpu = (
+        NetworkGaussianMixture(3, device=device, **settings).fit(data.X, sites=data.sites)
+        for device in ("cpu", "cuda")
+    )
+    np.testing.assert_allclose(gpu.means_, cpu.means_, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["mnem", "ngd"])

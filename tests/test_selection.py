@@ -50,7 +50,7 @@ def test_a_climb_is_scikit_learn_s_em_from_the_same_start(data):
     problem = prepare(data.X, None, NAMES[data.sites], n_components=3, network="complete")
     standard, shared, _ = shared_by(problem.values, None, problem.rows, 3, 0)
     begin = candidates.drawn(shared, 3, 0)
-    one = climb.Climb(begin, np.zeros(3))
+    one = climb.Climb(begin, climb.Rule(np.zeros(3)))
 
     def search():
         yield from one.go(8)
@@ -152,6 +152,38 @@ def test_a_k_that_no_start_survives_ends_the_pass():
     assert "components was found" in found.ended
 
 
+def test_a_climb_ends_where_little_is_left_to_gain():
+    """Overlapping groups, where EM is slow and gains are small: EM from there gains less than 0.1 in all."""
+    data = draw(Setting(n_rows=2000, n_sites=20, n_features=3, delta=1.3), 3)
+    found = choose_components(data.X, sites=data.sites, at_most=3, reg_covar=0, random_state=0)
+    for line, theta in zip(found.lines[:2], found.thetas[:2], strict=True):
+        begin = {"weights_init": theta.weights, "means_init": theta.means, "covariances_init": theta.covariances}
+        settings = {"algorithm": "em", "tol": 1e-9, "max_rounds": 20_000, "reg_covar": 0.0}
+        top = NetworkGaussianMixture(line.n_components, **settings, **begin).fit(data.X, sites=data.sites)
+        assert top.score(data.X) * 2000 - line.log_likelihood < 0.1
+
+
+def test_shrinkage_and_weights_in_a_search(data):
+    few = slice(0, None, 30)  # fewer rows at a site than numbers in a covariance
+    wide = np.column_stack([data.X[few], np.random.default_rng(0).normal(size=(50, 12))])
+    settings = {"init_params": "search", "shrinkage": 0.3, "max_rounds": 3000, "random_state": 0}
+    mixture = NetworkGaussianMixture(2, **settings).fit(wide, sites=data.sites[few])
+    assert mixture.converged_
+    with pytest.raises(DataError, match=r"row weights are 0\.001 in the mean"):
+        choose_components(data.X, sites=data.sites, sample_weight=np.full(1500, 1e-3), at_most=2)
+    twice = choose_components(data.X, sites=data.sites, sample_weight=np.full(1500, 2.0), at_most=3, random_state=0)
+    once = choose_components(data.X, sites=data.sites, at_most=3, random_state=0)
+    np.testing.assert_allclose(twice.lines[2].log_likelihood, 2 * once.lines[2].log_likelihood, atol=0.1)
+
+
+def test_criteria_count_unlabelled_rows_as_the_fit_does(data):
+    mixture = NetworkGaussianMixture(3, algorithm="em", unlabelled_weight=0.3, init_params="labels", max_rounds=3000)
+    mixture.fit(data.X, data.labels, sites=data.sites)
+    line = agreed_criteria(mixture, data.X, data.labels, sites=data.sites)
+    assert line.rows == pytest.approx(300 + 0.3 * 1200)
+    np.testing.assert_allclose(line.log_likelihood / line.rows, mixture.history_["log_likelihood"][-1], atol=1e-5)
+
+
 def test_the_search_of_a_mixture_that_cannot_be():
     steps = over(range(2, 3), [start_of_nothing()], None, 0, np.zeros(1))
     with pytest.raises(StartError, match="distinct centres"):
@@ -171,6 +203,7 @@ def start_of_nothing():
         ({"at_most": 376}, SettingError, "need at least 1504 rows of 3 features .* there are 1500: at_most=375"),
         ({"at_most": 0}, SettingError, "at_most=0 must be a whole number"),
         ({"criterion": "best"}, SettingError, "criterion='best' is not one of"),
+        ({"reg_covar": -1.0}, SettingError, "reg_covar=-1.0 must be"),
         ({"at_most": 2}, LabelError, "3 classes are labelled, more than at_most=2"),
     ],
 )

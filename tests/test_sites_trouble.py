@@ -23,7 +23,7 @@ from gaussip.site.state import FIT
 from proxy import Proxy
 
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")
-SLOWLY = {"algorithm": "mnem", "max_rounds": 5000, "eta": 0.002}  # far from settled in the end
+SLOWLY = {"algorithm": "mnem", "max_rounds": 3500, "eta": 0.002}  # far from settled in the end
 
 
 def ready(sites, *names):
@@ -173,7 +173,7 @@ def test_a_site_gone_for_good(tmp_path):
 
 
 def test_a_certificate_is_renewed_without_stopping(tmp_path):
-    with Federation(tmp_path, 3, algorithm="mnem", max_rounds=12_000, eta=0.002) as sites:
+    with Federation(tmp_path, 3, algorithm="mnem", max_rounds=8000, eta=0.002) as sites:
         sites.start()
         ready(sites)
         before = (sites.folders / "s1" / "certificate.pem").read_bytes()

@@ -93,6 +93,8 @@ def test_what_a_neighbour_cannot_have_sent():
     assert not machine.check({"max": half})
     half[1] = 7.0
     assert machine.check({"max": half})
+    half[1] = 0.0
+    assert not machine.check({"max": half})  # a key with which every secret is the same
 
 
 def test_a_secret_that_was_lost():

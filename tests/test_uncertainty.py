@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import numpy as np
@@ -10,10 +11,12 @@ import pyarrow.csv
 import pytest
 from scipy.stats import multivariate_normal, norm
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from typer.testing import CliRunner
 
 from command import gaussip
 from gaussip import NetworkGaussianMixture
 from gaussip.chunks import Chunks, of_array
+from gaussip.cli import app
 from gaussip.data.generate import Setting, draw
 from gaussip.errors import DataError, LabelError, SettingError, UncertaintyError
 from gaussip.parameters import Theta, pack, unpack
@@ -212,8 +215,9 @@ def test_weights_count_rows_and_robust_ones_only_their_ratios(data):
     repeated = mixture.uncertainty(data.X[twice])
     np.testing.assert_allclose(weighted.covariance, repeated.covariance, rtol=1e-6, atol=1e-11)
     robust = mixture.uncertainty(data.X, sample_weight=v, robust=True).covariance
+    heavier = NetworkGaussianMixture(3, tol=1e-8, **start).fit(data.X, sample_weight=50 * v)
     np.testing.assert_allclose(
-        mixture.uncertainty(data.X, sample_weight=50 * v, robust=True).covariance, robust, rtol=1e-5, atol=1e-10
+        heavier.uncertainty(data.X, sample_weight=50 * v, robust=True).covariance, robust, rtol=1e-5, atol=1e-10
     )
 
 
@@ -298,6 +302,35 @@ def test_other_rows_than_those_of_the_fit(data, by_sites):
         equal.uncertainty(data.X, data.labels, sites=names, sample_weight=v)
 
 
+def test_rows_that_are_not_as_many_as_in_the_fit(data, by_sites):
+    mixture, names, v = by_sites
+    given = {"sites": names, "sample_weight": v}
+    with pytest.raises(
+        DataError, match=r"site 'Bern' has 200 rows .*the fit had 2\d\d\.\d+, and 5 other sites differ"
+    ):
+        mixture.uncertainty(data.X, data.labels, sites=names)  # without the weights of the fit
+    most = np.flatnonzero(names != "Chur").tolist() + np.flatnonzero(names == "Chur")[:-20].tolist()
+    with pytest.raises(DataError, match=r"site 'Chur' has [\d.]+ rows \(by weight\), the fit had [\d.]+; give"):
+        mixture.uncertainty(data.X[most], data.labels[most], **{name: of[most] for name, of in given.items()})
+    with pytest.raises(DataError, match=r"there are 1200 rows \(by weight\), the fit had"):
+        mixture.uncertainty(data.X, data.labels)
+    older = copy.copy(mixture)
+    older.site_mass_ = None
+    with pytest.warns(ConvergenceWarning, match="are these the rows"):
+        older.uncertainty(data.X[::3] + 0.2, data.labels[::3], sites=names[::3])
+
+
+def test_a_real_site_s_model_says_where_its_intervals_are(fitted, table, tmp_path):
+    """A site's own file has no count of bytes."""
+    model = tmp_path / "model.npz"
+    of_site = copy.copy(fitted)
+    of_site.history_ = {name: values[-1:] for name, values in fitted.history_.items()} | {"bytes": np.array([np.nan])}
+    of_site.save(model)
+    refused = CliRunner().invoke(app, ["intervals", str(model), str(table)])
+    assert refused.exit_code == 2
+    assert "its intervals are in intervals.csv in the site's folder" in refused.output
+
+
 @pytest.mark.filterwarnings("ignore:not converged", "ignore:the estimate is")
 def test_sites_that_are_apart_are_told(data):
     mixture = NetworkGaussianMixture(3, algorithm="mnem", network="circle", eta=0.2, init_params="labels")
@@ -330,6 +363,9 @@ def test_the_command(table, columns, tmp_path):
     assert told["robust"]
     assert told["warnings"] == []
     assert [one["parameter"] for one in told["intervals"][:2]] == ["weight", "mean age"]
+    own = CliRunner().invoke(app, [*map(str, rows[:-1]), str(table), "--force"])
+    assert own.exit_code == 2
+    assert f"{table} is read by this command" in own.output
     lacking = gaussip(*rows[:5], "--out", tmp_path / "b.csv")
     assert lacking.returncode == 2
     assert "name their column with --labels" in lacking.stderr

@@ -174,7 +174,8 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
             begin = [self._last(problem)]
         else:
             given = Given(self.weights_init, self.means_init, self.covariances_init)
-            begin = starts(problem, self.n_components, self.init_params, seeds[1:], given, float(self.reg_covar))
+            settled = (float(self.reg_covar), float(self.shrinkage))
+            begin = starts(problem, self.n_components, self.init_params, seeds[1:], given, *settled)
         target = getattr(self, "shrinkage_target_", None) if goes_on else None
         runs, collapse = [], None
         with telling(self.verbose, self._watch) as watch:
@@ -227,8 +228,11 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         """What helps a fit that did not converge."""
         if swings(self):
             return "More rounds will not help"
-        needed = rounds_needed(self)
-        more = "Raise max_rounds" if needed is None else f"Raise max_rounds to about {needed}"
+        foretold = rounds_needed(self)
+        more = "Raise max_rounds"
+        if foretold is not None:
+            needed, asked = foretold
+            more = f"It needs about {needed} rounds in all: raise max_rounds to {asked} (it stops by itself)"
         if not algorithms.has_step(self.algorithm):
             return more
         return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,11 +42,16 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def refuse_overwriting(*paths: str | os.PathLike[str], force: bool) -> None:
-    """Refuse paths that exist (unless forced), or whose folder does not."""
+def refuse_overwriting(
+    *paths: str | os.PathLike[str], force: bool, inputs: Iterable[str | os.PathLike[str]] = ()
+) -> None:
+    """Refuse paths that exist (unless forced), that are inputs (even if forced), or whose folder does not exist."""
+    read = [path for path in map(Path, inputs) if path.exists()]
     for path in map(Path, paths):
         if path.exists() and not path.is_file():
             raise FileError(f"{path} is not an ordinary file; choose another name")
+        if path.exists() and any(path.samefile(one) for one in read):
+            raise FileError(f"{path} is read by this command, and would be overwritten by it; choose another name")
         if path.exists() and not force:
             raise FileError(f"{path} exists; choose another name, or give --force to overwrite it")
         if not path.parent.is_dir():

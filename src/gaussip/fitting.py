@@ -117,6 +117,7 @@ def starts(
     seeds: Sequence[int],
     given: Given,
     reg_covar: float = 0.0,
+    shrinkage: float = 0.0,
 ) -> list[Theta]:
     """Starting values: one per seed from k-means or a search, one from labels, with what is given in their place."""
     check_choice("init_params", init_params, INITS)
@@ -133,7 +134,7 @@ def starts(
     else:
         if init_params == "search":
             shared = (problem.values, problem.weights, problem.rows)
-            found = [searched(*shared, n_components, seed, reg_covar) for seed in seeds]
+            found = [searched(*shared, n_components, seed, reg_covar, shrinkage) for seed in seeds]
         else:
             found = [start.kmeans(problem.values, n_components, seed, problem.weights) for seed in seeds]
         if given.means is not None and given.means.shape == found[0].means.shape:

@@ -56,7 +56,9 @@ def load(kind: type[Model], path: str | os.PathLike[str]) -> Model:
         model.n_rounds_, model.converged_ = description["n_rounds"], description["converged"]
         for name in KEPT:
             setattr(model, name, arrays.pop(name))
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
+        raise ModelFileError(f"{path} is not a gaussip model: it holds no {error}") from error
+    except TypeError as error:
         raise ModelFileError(f"{path} is not a gaussip model: {error}") from error
     if "feature_names_in_" in arrays:
         model.feature_names_in_ = arrays["feature_names_in_"].astype(object)
@@ -83,12 +85,14 @@ def read(path: str | os.PathLike[str], what: str = "gaussip model") -> tuple[dic
         raise ModelFileError(f"there is no file {path}")
     try:
         if not zipfile.is_zipfile(path):
-            raise ValueError("it is not an .npz file")
+            raise ValueError("it is cut short or not an .npz file")
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         description = json.loads(str(arrays.pop("description")))
         found = description["format"]
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+    except (KeyError, TypeError) as error:
+        raise ModelFileError(f"{path} is not a {what}: gaussip did not write it") from error
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         raise ModelFileError(f"{path} is not a {what}: {error}") from error
     if found != FORMAT:
         raise ModelFileError(f"{path} has model format {found}; this version of gaussip reads format {FORMAT}")

@@ -52,6 +52,18 @@ def check_cells(X: NDArray, names: Sequence[str]) -> None:
             raise DataError(f"{found.sum()} {what}: {where}{others}; {remedy}")
 
 
+def check_mean_weight(weights: Sequence[NDArray] | None) -> None:
+    """Refuse row weights that do not count rows, where a log-likelihood is held against a number of rows."""
+    if weights is None:
+        return
+    mean = sum(float(v.sum()) for v in weights) / max(1, sum(int((v > 0).sum()) for v in weights))
+    if not 0.1 <= mean <= 10:
+        raise DataError(
+            f"row weights are {mean:.3g} in the mean (of those above zero), and a search takes a row of weight one "
+            "for one row: divide them by that"
+        )
+
+
 def check_row_weights(sample_weight: Any, n_rows: int) -> NDArray | None:
     """Row weights (n,), or None."""
     if sample_weight is None:

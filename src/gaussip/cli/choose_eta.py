@@ -16,6 +16,8 @@ from gaussip.files import refuse_overwriting
 if TYPE_CHECKING:
     from gaussip.selection import Step
 
+NO_GAP = 1e-6
+
 
 def run(
     tables: Annotated[
@@ -46,8 +48,10 @@ def run(
     start: Annotated[str, typer.Option(help="kmeans, labels or search.")] = "kmeans",
     n_init: Annotated[int, typer.Option(help="Number of starts; the best fit counts.")] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of starts and random networks.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw the error over eta (.png, .svg, .pdf).")] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite the picture if there is one.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the error over eta (.png, .svg, .pdf), with its table (.csv).")
+    ] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite the picture and its table if they exist.")] = False,
     json: Json = False,
 ) -> Answer:
     """Choose eta, the step of MNEM, for a table and a network: the largest whose bias is small.
@@ -62,13 +66,15 @@ def run(
     from gaussip.selection.step import ETAS, choose_eta
 
     if plot is not None:
-        refuse_overwriting(*paths_of(plot), force=force)
+        edges = [Path(network)] if network.endswith(".csv") else []
+        refuse_overwriting(*paths_of(plot), force=force, inputs=[*tables, *edges])
     joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
+    if sites is None and named_by_file is None:
+        raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
     named = listed(feature_columns) if feature_columns else None
     columns = pick(without(joined, others), features=named, sites=sites, labels=labels, weights=weights)
     of_row = columns.sites if columns.sites is not None else named_by_file
-    if of_row is None:
-        raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
+    assert of_row is not None
     if columns.labels is not None and all(label is None for label in columns.labels.tolist()):
         raise LabelError(f"column {labels!r} holds no labels; leave --labels out to choose without")
     names = by_column(of_row)[1].tolist()
@@ -91,36 +97,60 @@ def run(
     }  # fmt: skip
     fit = f"gaussip fit {shlex.join(map(str, tables))}{_options(said)}"
     most = rounds or found.max_rounds
-    step = f"--algorithm mnem --eta {found.eta:g} --rounds {most} --tol {found.tol:.2g} --out model.npz"
+    end = f"--tol {found.tol:.2g} --out model.npz"
     shown = [
         f"{columns.X.num_rows} rows at {len(names)} sites, {columns.X.num_columns} features, network {network}",
         "",
-        trials_table(found),
+        trials_table(found, rounds),
         "",
         f"eta = {found.eta:g}: about {found.rounds} rounds, bias {found.bias:.2g} standard errors of the pooled "
         f"estimate, mean squared error {found.mse:.3g} times its own",
+        *_farthest(found),
         *_remarks(found, rounds),
         "",
         _terms(found),
         "",
         *([f"written: {', '.join(map(str, files))}"] if files else []),
-        f"fit it: {fit} {step}",
-        *([f"or:     {fit} --out model.npz"] if found.exact_rounds is not None else []),
+        f"fit it: {fit} --algorithm mnem --eta {found.eta:g} --rounds {most} {end}",
+        *([f"or:     {fit} {end}"] if found.exact_rounds is not None else []),
     ]
-    numbers = {name: value for name, value in found._asdict().items() if name not in ("trials", "terms", "pooled")}
+    parts = ("worst", "trials", "terms", "pooled")
+    numbers = {name: value for name, value in found._asdict().items() if name not in parts}
     return Answer(
-        shown, **numbers, trials=[trial._asdict() for trial in found.trials], terms=found.terms._asdict(),
+        shown, **numbers, worst=None if found.worst is None else found.worst._asdict(),
+        trials=[trial._asdict() for trial in found.trials], terms=found.terms._asdict(),
         sites=names, network=network, files=[str(path) for path in files],
     )  # fmt: skip
 
 
-def trials_table(found: Step) -> Any:
+def trials_table(found: Step, budget: int | None) -> Any:
     """What is predicted of each eta, the recommended one marked."""
     rows = [
-        [f"{eta:g}{' *' if eta == found.eta else ''}", f"{math.ceil(rounds)}", f"{bias:.3g}", f"{mse:.3g}"]
-        for eta, rounds, bias, mse in found.trials
+        [
+            f"{trial.eta:g}{' *' if trial.eta == found.eta else ''}",
+            f"{math.ceil(trial.rounds)}",
+            f"{trial.bias:.3g}",
+            *([] if trial.worst is None else [f"{trial.worst:.3g}"]),
+            f"{trial.mse:.3g}",
+        ]
+        for trial in found.trials
     ]
-    return table(["eta", "rounds", "bias / standard error", "MSE / pooled"], rows)
+    worst = [] if found.worst is None else ["worst parameter"]
+    spent = "" if budget is None else f" after {budget} rounds"
+    return table(["eta", "rounds", "bias / standard error", *worst, f"MSE / pooled{spent}"], rows)
+
+
+def _farthest(found: Step) -> list[str]:
+    """The single parameter that is farthest off, and the eta that keeps each within one standard error."""
+    worst = found.worst
+    if worst is None:
+        return []
+    near = [trial.eta for trial in found.trials if trial.worst is not None and trial.worst <= 1]
+    smaller = f"; eta {max(near):g} keeps each within one" if worst.errors > 1 and near else ""
+    return [
+        f"worst single parameter: {worst.parameter} of {worst.component} at site {worst.site}, {worst.errors:.2g} "
+        f"standard errors of its own off{smaller}"
+    ]
 
 
 def _options(said: dict[str, Any]) -> str:
@@ -142,8 +172,17 @@ def _remarks(found: Step, budget: int | None) -> list[str]:
             f"{found.least_bias:.2g} standard errors stays. Below this eta little more is gained; a two-way network, "
             "or one whose weights are balanced (circle), has no such bias"
         )
-    if budget is not None and found.mse > 1 + found.bias**2 + 0.1:
-        said.append(f"{budget} rounds are few: the sites are still on their way when they end")
+    (needed,) = (math.ceil(trial.rounds) for trial in found.trials if trial.eta == found.eta)
+    if budget is not None and needed > budget:
+        said.append(
+            f"the fit ends by its {budget} rounds, not by --tol (that is about {needed} rounds), with a warning that "
+            "it has not converged"
+        )
+    elif found.terms.spectral_gap < NO_GAP:
+        said.append(
+            "differences wander about this network for long (spectral gap 0): a fit that ends by --tol takes more "
+            f"rounds; --rounds {found.rounds} is as good, with a warning that it has not converged"
+        )
     if found.exact_rounds is None:
         said.append("the network is one-way: exact, which has no eta and no bias, needs a two-way one")
     else:

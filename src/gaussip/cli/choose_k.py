@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gaussip.cli.console import Answer, Json, progress, table
+from gaussip.cli.console import Answer, Json, progress, table, with_options
 from gaussip.errors import LabelError, SettingError
 from gaussip.files import refuse_overwriting
 
@@ -35,8 +35,10 @@ def run(
     reg_covar: Annotated[float, typer.Option(help="Added to every variance.")] = 1e-6,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the starts.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="A picture of the criteria (.png, .svg, .pdf).")] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite the picture if there is one.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="A picture of the criteria (.png, .pdf), also as .svg, and its table (.csv).")
+    ] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite the picture and its table if they exist.")] = False,
     json: Json = False,
 ) -> Answer:
     """Choose the number of components across the sites of a table, by criteria on which all sites agree.
@@ -50,14 +52,15 @@ def run(
     from gaussip.selection import choose_components
 
     if plot is not None:
-        refuse_overwriting(*paths_of(plot), force=force)
+        refuse_overwriting(*paths_of(plot), plot.with_suffix(".svg"), force=force, inputs=tables)
     joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
+    if sites is None and named_by_file is None:
+        raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
     joined = without(joined, others)
     named = listed(feature_columns) if feature_columns else None
     columns = pick(joined, features=named, sites=sites, labels=labels, weights=weights)
     of_row = columns.sites if columns.sites is not None else named_by_file
-    if of_row is None:
-        raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
+    assert of_row is not None
     if columns.labels is not None and all(label is None for label in columns.labels.tolist()):
         raise LabelError(f"column {labels!r} holds no labels; leave --labels out to choose without")
     X = np.column_stack([column.to_numpy() for column in columns.X.columns])
@@ -68,26 +71,29 @@ def run(
             watch=lambda K, steps: advance(f"K = {K}, {steps} passes", K),
         )  # fmt: skip
     files = [] if plot is None else draw_criteria(found, plot)
-    K, others_named = found.n_components, len(found.lines) > 1
-    lead = f", {found.margin:.4g} less than the next best" if others_named else ""
+    K, ended = found.n_components, with_options(found.ended)
     said = {
-        "sites": sites, "labels": labels, "weights": weights, "features": feature_columns, "no-features": others
+        "sites": sites, "labels": labels, "weights": weights, "features": feature_columns, "no-features": others,
+        "reg-covar": None if reg_covar == 1e-6 else reg_covar, "seed": seed or None,
+        "device": None if device == "cpu" else device,
     }  # fmt: skip
-    options = "".join(f" --{name} {shlex.quote(value)}" for name, value in said.items() if value)
+    options = "".join(
+        f" --{name} {shlex.quote(str(value))}" for name, value in said.items() if value not in (None, "")
+    )
     files_named = shlex.join(map(str, tables))
     shown = [
         f"{len(X)} rows at {len(set(of_row.tolist()))} sites, {X.shape[1]} features",
         "",
         lines_table(found),
         "",
-        f"K = {K} has the least {criterion.upper()}{lead}{_strength(found)}",
-        *([found.ended] if found.ended else []),
+        *_verdict(found),
+        *([ended] if ended else []),
         *_at_the_edge(found, at_most),
         f"fit it: gaussip fit {files_named}{options} --components {K} --start search --out model.npz",
-        *([f"picture: {plot}"] if plot is not None else []),
+        *([f"written: {', '.join(map(str, files))}"] if files else []),
     ]
     return Answer(
-        shown, components=K, criterion=criterion, margin=found.margin if others_named else None, ended=found.ended,
+        shown, components=K, criterion=criterion, margin=found.margin if len(found.lines) > 1 else None, ended=ended,
         lines=[line._asdict() for line in found.lines], files=[str(path) for path in files],
     )  # fmt: skip
 
@@ -105,9 +111,20 @@ def lines_table(found: Selection) -> object:
     return table(["K", "parameters", "log-likelihood", "BIC", "AIC", "ICL"], rows)
 
 
+def _verdict(found: Selection) -> list[str]:
+    """Which K is best, and what that means."""
+    K, name = found.n_components, found.criterion.upper()
+    if len(found.lines) == 1:
+        return [f"K = {K} is the only one that was looked at: there was nothing to compare it with"]
+    said = [f"K = {K} has the least {name}, {found.margin:.4g} less than the next best{_strength(found)}"]
+    if K > 1:
+        said.append(f"{name} counts Gaussians: a group that is skewed, or otherwise not Gaussian, counts as several")
+    return said
+
+
 def _strength(found: Selection) -> str:
     """What a difference of BIC says, after Kass and Raftery (1995)."""
-    if found.criterion != "bic" or len(found.lines) < 2:
+    if found.criterion != "bic":
         return ""
     for least, word in ((10, "very strong evidence"), (6, "strong evidence"), (2, "some evidence")):
         if found.margin > least:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json as jsonlib
+import re
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator
@@ -49,7 +50,7 @@ def command(function: Callable[P, Answer]) -> Callable[P, None]:
                 answer = function(*args, **kwargs)
             except GaussipError as error:
                 of_a_file = isinstance(error, FederationError | DesignError)
-                message = str(error) if of_a_file else _with_options(str(error))
+                message = str(error) if of_a_file else with_options(str(error))
                 if as_json:
                     _print_json({"error": {"type": type(error).__name__, "message": message}})
                 else:
@@ -58,7 +59,7 @@ def command(function: Callable[P, Answer]) -> Callable[P, None]:
             except KeyboardInterrupt as stop:
                 err.print(str(stop) or "interrupted; nothing was written", markup=False)
                 raise typer.Exit(130) from None
-        said = list(dict.fromkeys(_with_options(str(w.message)) for w in caught))
+        said = list(dict.fromkeys(with_options(str(w.message)) for w in caught))
         if as_json:
             _print_json({**answer, "warnings": said})
             return
@@ -74,6 +75,9 @@ OPTIONS = {
     "n_components": "--components",
     "max_rounds": "--rounds",
     "reg_covar": "--reg-covar",
+    "give y, or": "name their column with --labels, or",
+    "init_params='kmeans'": "--start kmeans",
+    "init_params='labels'": "--start labels",
     "init_params": "--start",
     "algorithm='mnem'": "--algorithm mnem",
     "algorithm='exact'": "--algorithm exact",
@@ -87,11 +91,12 @@ OPTIONS = {
 }
 
 
-def _with_options(text: str) -> str:
+def with_options(text: str) -> str:
     """A message of the library in the words of the command line."""
     for name, option in OPTIONS.items():
         text = text.replace(name, option)
-    return text.replace("y has", "the column of --labels has") if text.startswith("y has") else text
+    text = re.sub(r"(?<![\w-])(rounds|extra)=", r"--\1 ", text)
+    return re.sub("^y (?=has |mixes )", "the column of --labels ", text)
 
 
 def _print_json(found: dict[str, Any]) -> None:
@@ -120,7 +125,7 @@ def progress(total: int, after: float = 2.0, *, percent: bool = False) -> Iterat
     """A bar on standard error, shown once the work has taken two seconds: call it with a text and the count done."""
     count = TaskProgressColumn() if percent else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
-    bar = Progress(*columns, console=err, transient=True)
+    bar = Progress(*columns, console=err, transient=True, disable=not err.is_interactive)
     task = bar.add_task("working", total=total)
     last: dict[str, Any] = {}
 

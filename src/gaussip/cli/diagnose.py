@@ -30,7 +30,7 @@ def run(
     from gaussip.plots import paths_of
 
     if plot is not None:
-        refuse_overwriting(*paths_of(plot), force=force)
+        refuse_overwriting(*paths_of(plot), force=force, inputs=[path])
     seen = evidence.of(path)
     found = examine(seen)
     files = [] if plot is None else [str(file) for file in draw(seen, found.findings, plot)]

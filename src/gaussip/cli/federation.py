@@ -46,7 +46,9 @@ def check(file: Toml, json: Json = False) -> Answer:
 
 def _number(found: Any) -> str:
     """Of components."""
-    return str(found.components) if found.choice is None else f"at most {found.most}"
+    if found.choice is None:
+        return str(found.components)
+    return f"{max(found.choice.at_least, len(found.classes or ()))} to {found.most}"
 
 
 def _changes(found: Any) -> list[str]:
@@ -54,6 +56,8 @@ def _changes(found: Any) -> list[str]:
     told = []
     if found.choice is not None:
         told.append(f"the sites choose how many components, by {found.choice.criterion.upper()}")
+    if found.intervals != "none":
+        told.append(f"{found.intervals} standard errors are wanted")
     if found.reduce is not None:
         told.append(f"first reduced to principal components, keep = {found.reduce.keep:g}")
     if found.shrinkage:

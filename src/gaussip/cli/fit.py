@@ -66,7 +66,7 @@ def run(
     from gaussip.validation import check_choice, is_unlabelled
 
     check_choice("exchange", exchange, ("memory", "mpi"))
-    refuse_overwriting(out, force=force)
+    refuse_overwriting(out, force=force, inputs=[*tables, *([Path(network)] if network.endswith(".csv") else [])])
     joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
     if sites is None and named_by_file is None and algorithm != "em":
         raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")

@@ -18,7 +18,10 @@ def run(
     model: Annotated[Path, typer.Argument(help="A model written by gaussip fit.")],
     tables: Annotated[
         list[Path],
-        typer.Argument(metavar="TABLE...", help="The rows of the fit: one table, or one for each site."),
+        typer.Argument(
+            metavar="TABLE...",
+            help="The rows of the fit: one table, or one for each site. Features are found by the model's names.",
+        ),
     ],
     sites: Annotated[str | None, typer.Option(help="Column that names each row's site, as in the fit.")] = None,
     labels: Annotated[str | None, typer.Option(help="Column of labels, as in the fit.")] = None,
@@ -41,14 +44,15 @@ def run(
 
     from gaussip.data.tables import pick, read_sites, table_kind, write_table
     from gaussip.estimator import NetworkGaussianMixture
-    from gaussip.uncertainty.intervals import uncertainty
+    from gaussip.uncertainty.intervals import refuse_site_model, uncertainty
 
     if out is not None:
         table_kind(out)
-        refuse_overwriting(out, force=force)
+        refuse_overwriting(out, force=force, inputs=[model, *tables])
     if not 0 < level < 1:
         raise SettingError(f"--level {level:g} must lie between 0 and 1")
     mixture = NetworkGaussianMixture.load(model)
+    refuse_site_model(mixture)
     features = [str(name) for name in getattr(mixture, "feature_names_in_", [])]
     if labels is None and len(mixture.classes_):
         raise LabelError(f"the fit of {model} had labels: name their column with --labels")

@@ -59,10 +59,7 @@ def run(
         from gaussip.plots import paths_of
         from gaussip.plots.network import draw_network
 
-        files_to_be = paths_of(plot)
-        if name.endswith(".csv") and files_to_be[1].resolve() == Path(name).resolve():
-            raise SettingError(f"the drawing's own table would replace {name}; choose another name for --plot")
-        refuse_overwriting(*files_to_be, force=force)
+        refuse_overwriting(*paths_of(plot), force=force, inputs=[name] if name.endswith(".csv") else [])
         files = [str(path) for path in draw_network(W, nodes, plot, title=f"{name}, {M} sites")]
     shown: list[object] = [table([name, ""], rows)]
     if files:

@@ -36,7 +36,7 @@ def run(
 
     mixture = NetworkGaussianMixture.load(model)
     if out is not None:
-        refuse_overwriting(out, force=force)
+        refuse_overwriting(out, force=force, inputs=[model, rows])
     features = [str(name) for name in getattr(mixture, "feature_names_in_", [])]
     given = read_table(rows)
     reduced = features and all(name.startswith("pc") and name[2:].isdigit() for name in features)
@@ -45,7 +45,7 @@ def run(
             f"the model is of {len(features)} components, which {rows} does not have: reduce its rows first, with "
             f"gaussip reduce {rows} --basis BASIS --out FILE"
         )
-    table = pick(given, features=features or None).X
+    table = pick(given, features=features or given.column_names).X
     if table.num_columns != mixture.n_features_in_:
         raise DataError(f"the model has {mixture.n_features_in_} features, the table {table.num_columns} columns")
     X = table if features else np.column_stack([column.to_numpy() for column in table.columns])

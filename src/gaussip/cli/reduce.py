@@ -53,7 +53,10 @@ def run(
     table_kind(out)
     if out.resolve() == basis.resolve():
         raise SettingError("--out and --basis name the same file")
-    refuse_overwriting(out, *([basis] if keep is not None else []), force=force)
+    if keep is None:
+        refuse_overwriting(out, force=force, inputs=[*tables, basis])
+    else:
+        refuse_overwriting(out, basis, force=force, inputs=tables)
     chosen = listed(feature_columns) if feature_columns else None
     if keep is None and (chosen or others or standardise or network != "ring"):
         raise SettingError(

@@ -37,7 +37,7 @@ def check(
     from gaussip.data.radiography import CLASSES, read_manifest
 
     if out is not None:
-        refuse_overwriting(out, force=force)
+        refuse_overwriting(out, force=force, inputs=folder.glob("*.xlsx"))
     with progress(1000, percent=True) as advance:
         manifest = read_manifest(folder, lambda text, part: advance(text, int(1000 * part)))
     counts = manifest.counts()
@@ -81,7 +81,7 @@ def features(
     from gaussip.xray.densenet import N_FEATURES
     from gaussip.xray.extract import extract, settle
 
-    refuse_overwriting(out, force=force)
+    refuse_overwriting(out, force=force, inputs=[weights])
     settle(weights, out, size, device, normalise)  # looking at the images takes minutes
     with progress(1000, percent=True) as advance:
         manifest = read_manifest(folder, lambda text, part: advance(text, int(1000 * part)))

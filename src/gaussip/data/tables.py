@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,13 +116,13 @@ def pick(
         raise DataError("the table has no columns left for features")
     if len(set(chosen)) < len(chosen):
         raise DataError("a feature column is named twice")
-    X = {name: _numbers(table, name) for name in chosen}
+    X = {name: _numbers(table, name, "correct it" if features else _instead(name, sites, labels)) for name in chosen}
     check_cells(np.column_stack(list(X.values())), chosen)
     return Columns(
         X=pa.table(X),
         sites=None if sites is None else _names(table[sites])[0],
         labels=None if labels is None else _names(table[labels])[0],
-        weights=None if weights is None else _numbers(table, weights),
+        weights=None if weights is None else _numbers(table, weights, "correct it"),
     )
 
 
@@ -162,7 +163,7 @@ def read_network(path: str | os.PathLike[str], sites: Sequence[Any] | None = Non
     edges = [(known.get(str(q), q), known.get(str(m), m)) for q, m in zip(senders, hearers, strict=True)]
     if len(set(edges)) < len(edges):
         raise NetworkError(f"{path}: an edge stands there twice")
-    weights = _numbers(table, "weight") if "weight" in table.column_names else np.ones(table.num_rows)
+    weights = _numbers(table, "weight", "correct it") if "weight" in table.column_names else np.ones(table.num_rows)
     graph = nx.DiGraph()
     graph.add_nodes_from(sites if sites is not None else sorted({end for edge in edges for end in edge}))
     graph.add_weighted_edges_from((q, m, float(w)) for (q, m), w in zip(edges, weights, strict=True))
@@ -177,19 +178,26 @@ def table_kind(path: str | os.PathLike[str]) -> str:
     return kind
 
 
-def _numbers(table: pa.Table, name: str) -> NDArray:
+def _instead(name: str, sites: str | None, labels: str | None) -> str:
+    """What to do about a column that nobody named, and that does not hold numbers."""
+    quoted = shlex.quote(name)
+    may_be = [f"--sites {quoted} if it names sites"] * (sites is None)
+    may_be += [f"--labels {quoted} if it holds labels"] * (labels is None)
+    return f"give {', '.join([*may_be, f'--no-features {quoted} to leave it out'])}, or correct it"
+
+
+def _numbers(table: pa.Table, name: str, instead: str) -> NDArray:
+    """A column of numbers; ``instead`` is what to do if it is none."""
     column = table[name]
     if pa.types.is_temporal(column.type):
-        raise DataError(f"column {name!r} holds dates or times, which are not numbers; name other columns")
+        raise DataError(f"column {name!r} holds dates or times, which are not numbers; {instead}")
     try:
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=float)
     except pa.ArrowException:
         cells = column.to_pylist()
         row = next((i for i, v in enumerate(cells) if v is not None and not _is_number(v)), 0)
-        raise DataError(
-            f"column {name!r} holds {cells[row]!r} in row {row + 1} (counted from 1), which is not a number; "
-            "correct it, or name the feature columns of a fit with --features"
-        ) from None
+        where = f"column {name!r} holds {cells[row]!r} in row {row + 1} (counted from 1)"
+        raise DataError(f"{where}, which is not a number; {instead}") from None
 
 
 def _is_number(cell: Any) -> bool:

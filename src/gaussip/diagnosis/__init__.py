@@ -54,16 +54,26 @@ def _estimates(run: Evidence) -> str:
     return "" if _several(run) else "there is one site"
 
 
+def _own(run: Evidence) -> str:
+    """Whether sites can be held against each other."""
+    if why := _estimates(run):
+        return why
+    if run.algorithm in ("em", "exact"):
+        return f"{run.algorithm} brings all sites to one estimate; a fit with mnem shows it"
+    return "" if len(run.names) >= sites.LEAST else f"it takes {sites.LEAST} sites to say which is odd"
+
+
 def _together(run: Evidence) -> str:
     return _estimates(run) or ("" if evidence.exchanges(run.algorithm) else "these sites do not talk to each other")
 
 
-CHECKS = (
+CHECKS = (  # in the order in which to try their remedies: rows, components, the step, the network, rounds
+    Check("a site pulls away", sites.site_apart, _own),
+    Check("far wider component", components.far_wider_component, _estimate),
     Check("collapsed component", components.collapsed_component, _estimate, at_fit=True),
     Check("duplicated component", components.duplicated_component, _estimate, at_fit=True),
     Check("too many components", components.too_many_components, _estimate),
     Check("step too large", moving.step_too_large, _course, at_fit=True),
-    Check("a site pulls away", sites.site_apart, _estimates),
     Check("unbalanced network", sites.unbalanced_network, _network),
     Check("settled apart", sites.settled_apart, _together),
     Check("poor separation", moving.poor_separation, _course),
@@ -102,12 +112,12 @@ def certain(mixture: Any) -> list[Finding]:
     return examine(seen, tuple(check for check in CHECKS if check.at_fit)).findings
 
 
-def rounds_needed(mixture: Any) -> int | None:
-    """The rounds that a fit needs in all, where it settles at a steady rate."""
+def rounds_needed(mixture: Any) -> tuple[int, int] | None:
+    """The rounds that a fit needs in all, and those to ask for, where it settles at a steady rate."""
     seen = evidence.of_estimator(mixture, network=False)
     decay = late_decay(seen)
     missing = None if decay is None else rounds_to(seen.tol, decay)
-    return None if missing is None else rounded_up(seen.rounds + missing)
+    return None if missing is None else (seen.rounds + missing, rounded_up(seen.rounds + missing))
 
 
 def swings(mixture: Any) -> bool:

@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
 from gaussip.algorithms import REGISTRY
 from gaussip.arrays import NDArray
 from gaussip.errors import FederationError, ModelFileError, PooledTargetWarning
 from gaussip.fitting import seeds_of
-from gaussip.networks import mixing_weights
+from gaussip.networks import listening, mixing_weights
 from gaussip.networks.named import parse
-from gaussip.parameters import Theta, n_parameters
+from gaussip.parameters import Theta, n_parameters, overall
 
 PYTHON, FILE, SITE = "an estimator", "a model file", "a site's folder"  # where evidence comes from
 
@@ -29,6 +30,7 @@ class Evidence(NamedTuple):
     path: str  #: of the file or folder
     settings: dict[str, Any]  #: the estimator's, or the federation's
     algorithm: str  #: the one that ran: EM where there is one site only
+    rounds: int  #: so far; exact's last may be part of a step, which is not in the arrays
     round: NDArray
     step: NDArray  #: passes over the rows so far: exact takes several rounds for one
     log_likelihood: NDArray  #: mean per row, of all sites or of the one
@@ -42,6 +44,7 @@ class Evidence(NamedTuple):
     sites: Theta | None  #: each site's estimate, (M, K, ...); None where only one site's is known
     names: list[Any]  #: (M,) of the sites
     classes: list[Any]
+    features: list[str]  #: (p,) names; empty where they have none
     mass: NDArray  #: (M,), rows by weight
     W: sparse.csr_array | None  #: None where the network was drawn at random and cannot be drawn again
 
@@ -60,15 +63,24 @@ class Evidence(NamedTuple):
         return float(self.settings["tol"])
 
     @property
-    def rounds(self) -> int:
-        """Rounds so far."""
-        return int(self.round[-1]) if self.round.size else 0
+    def floor(self) -> NDArray:
+        """What reg_covar adds to the variance of each feature, (p,): sites that scale add it to scaled features."""
+        assert self.theta is not None
+        variances = np.diagonal(overall(self.theta)[1])
+        scaled = bool(self.settings.get("scale"))
+        return float(self.settings["reg_covar"]) * (variances if scaled else np.ones_like(variances))
 
     @property
     def sampling_error(self) -> float:
         """How uncertain q numbers estimated from N rows are, about: (q / N)^(1/2), in standard units."""
         assert self.theta is not None
         return float(np.sqrt(n_parameters(*self.theta.means.shape) / self.mass.sum()))
+
+    @property
+    def two_way(self) -> bool:
+        """Whether whoever is heard also hears, so that exact runs on this network."""
+        hears = None if self.W is None else listening(self.W)
+        return hears is not None and bool((hears == hears.T).all())
 
     def named(self, k: int) -> str:
         """A component as people see it."""
@@ -98,19 +110,23 @@ def of(run: Any) -> Evidence:
 
 def of_estimator(mixture: Any, *, network: bool = True) -> Evidence:
     """The evidence of a fitted estimator, with its network or without."""
+    check_is_fitted(mixture)
     history, names = mixture.history_, mixture.sites_.tolist()
     log_likelihood = np.asarray(history["log_likelihood"], dtype=float)
     alone = len(names) == 1
     return Evidence(
         source=PYTHON, path="", settings=mixture.get_params(deep=False),
         algorithm="em" if alone else mixture.algorithm,
-        round=np.asarray(history["round"]), step=np.arange(1, len(history["round"]) + 1),
+        rounds=int(mixture.n_rounds_), round=np.asarray(history["round"]),
+        step=np.arange(1, len(history["round"]) + 1),
         log_likelihood=log_likelihood, change=np.asarray(history["change"], dtype=float),
         disagreement=np.asarray(history["disagreement"], dtype=float),
         undone=_undone(log_likelihood) if mixture.algorithm == "exact" else 0,
         converged=bool(mixture.converged_), over=True, failure="",
         theta=mixture._theta(), sites=Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_),
-        names=names, classes=mixture.classes_.tolist(), mass=np.asarray(mixture.site_mass_),
+        names=names, classes=mixture.classes_.tolist(),
+        features=[str(name) for name in getattr(mixture, "feature_names_in_", ())],
+        mass=np.asarray(mixture.site_mass_),
         W=None if alone or not network else _network(mixture.network, names, mixture.mixing, mixture.random_state),
     )  # fmt: skip
 
@@ -152,15 +168,17 @@ def of_site(path: Path) -> Evidence:
         older = ": it was run by another version of gaussip" if end is not None else " yet; see gaussip site status"
         raise FederationError(f"{path} holds no history of rounds{older}")
     failed = None if end is None else end["failure"]
-    names = ("eta", "tol", "max_rounds", "weighting", "mixing", "network", "reg_covar")
+    names = ("eta", "tol", "max_rounds", "weighting", "mixing", "network", "reg_covar", "scale")
     return Evidence(
         source=SITE, path=str(path), settings={name: getattr(d, name) for name in names}, algorithm=d.algorithm,
-        round=history["round"].astype(int), step=history["step"], log_likelihood=history["log_likelihood"],
+        rounds=int(history["round"][-1]), round=history["round"].astype(int), step=history["step"],
+        log_likelihood=history["log_likelihood"],
         change=history["change"], disagreement=history["disagreement"], undone=int(history["undone"][-1]),
         converged=end is not None and bool(end["converged"]), over=end is not None,
         failure="" if failed is None else f"a component collapsed at {failed['site']}: {failed['cause']}",
         theta=keeping.checkpoint(kept[-1]) if kept else None, sites=None, names=list(d.names),
-        classes=list(sorted_classes(d)), mass=keeping.agreed().facts[:, 0], W=W,
+        classes=list(sorted_classes(d)), features=[] if d.reduce is not None else list(d.features),
+        mass=keeping.agreed().facts[:, 0], W=W,
     )  # fmt: skip
 
 

@@ -9,11 +9,15 @@ from typing import Any, NamedTuple
 from gaussip.algorithms import has_step
 from gaussip.diagnosis.evidence import PYTHON, SITE, Evidence
 
-DEFAULTS = {
+DEFAULTS: dict[str, Any] = {
     "algorithm": "exact", "network": "ring", "mixing": "row", "eta": 0.01, "max_rounds": 1000, "tol": 1e-6,
-    "reg_covar": 1e-6, "shrinkage": 0.0, "unlabelled_weight": 1.0, "weighting": "rows",
+    "reg_covar": 1e-6, "shrinkage": 0.0, "unlabelled_weight": 1.0, "weighting": "rows", "device": "cpu",
+    "random_state": 0, "init_params": "kmeans", "n_init": 1,
 }  # fmt: skip
-WRITTEN = {"max_rounds": "rounds", "n_components": "components"}  # options with other names than the settings
+BEGINNING = ("init_params", "n_init")  # what does not matter to a fit that goes on
+WRITTEN = {
+    "max_rounds": "rounds", "n_components": "components", "random_state": "seed", "init_params": "start",
+}  # fmt: skip  # options with other names than the settings
 
 
 class Finding(NamedTuple):
@@ -34,7 +38,7 @@ class Finding(NamedTuple):
 
 
 def rounded_up(number: float) -> int:
-    """A number of rounds to ask for, in two digits: half more than foretold, since a run stops by itself."""
+    """A number of rounds to ask for, in two digits: half as many more as foretold, since a run stops by itself."""
     size = 10 ** max(0, math.floor(math.log10(max(1.0, number))) - 1)
     return int(math.ceil(1.5 * number / size) * size)
 
@@ -48,17 +52,24 @@ def again(evidence: Evidence, *, goes_on: bool = False, labels: bool = False, **
     labels : whether there are labels that were not there before
     """
     labels = labels or len(evidence.classes) > 0
+    alone = evidence.names == [0]  # no sites were named
     if evidence.source == SITE:
         return _at_sites(evidence, changes)
     if evidence.source == PYTHON:
-        changes |= {"warm_start": True} if goes_on else {}
+        if goes_on != bool(evidence.settings["warm_start"]):
+            changes |= {"warm_start": goes_on}
         given = ", ".join(f"{name}={value!r}" for name, value in changes.items())
-        return f"mixture.set_params({given}).fit(X, {'y, ' if labels else ''}sites=sites)"
-    settings = {name: evidence.settings[name] for name in ("n_components", *DEFAULTS)} | changes
-    if not has_step(settings["algorithm"]):
-        del settings["eta"]
-    words = ["gaussip", "fit", "TABLE", "--sites", "COLUMN", *(["--labels", "COLUMN"] if labels else [])]
+        rows = ["X", *["y"] * labels, *["sites=sites"] * (not alone)]
+        return f"mixture{f'.set_params({given})' * bool(given)}.fit({', '.join(rows)})"
+    settings = {name: evidence.settings[name] for name in ("n_components", *DEFAULTS)}
+    settings |= ({"algorithm": "em"} if alone else {}) | changes
+    words = ["gaussip", "fit", "TABLE", *["--sites", "COLUMN"] * (not alone), *["--labels", "COLUMN"] * labels]
+    if evidence.features and not any("," in name for name in evidence.features):
+        words += ["--features", ",".join(evidence.features)]
+    unused = {"eta": not has_step(settings["algorithm"]), "random_state": settings["random_state"] is None}
     for name, value in settings.items():
+        if unused.get(name) or (goes_on and name in BEGINNING):
+            continue
         known = isinstance(value, str | float | int)  # a graph or a matrix is a file on the command line
         if not known or value != DEFAULTS.get(name):
             words += [f"--{WRITTEN.get(name, name).replace('_', '-')}", _written(value) if known else "EDGES.csv"]

@@ -11,8 +11,9 @@ from gaussip import algorithms
 from gaussip.algorithms.exact import RESTARTS
 from gaussip.diagnosis.decay import GOAL, LEAST, REST, SLOW, contraction, labels_needed, late_decay, rounds_to
 from gaussip.diagnosis.evidence import SITE, Evidence
-from gaussip.diagnosis.finding import Finding, again, rounded_up
+from gaussip.diagnosis.finding import DEFAULTS, Finding, again, rounded_up
 
+FEWEST = 100  # rounds to ask for
 WANDERS = 10.0  # how many times its net gain the likelihood goes up and down where it gets nowhere
 STANDS = 0.5  # of an earlier change: a change that is still so large does not fall
 DAMPED = 5.0  # times 1 / eta rounds: less than a hundredth is left of what the start set swinging
@@ -31,35 +32,49 @@ def not_enough_rounds(evidence: Evidence) -> Finding | None:
     decay = late_decay(evidence)
     shown = {"rounds": evidence.rounds, "change": last, "tol": evidence.tol}
     if decay is None:
-        more = rounded_up(_rounds_to_ask(evidence, evidence.rounds))
         return Finding(
             "not enough rounds", shown,
             f"The rounds ran out after {len(evidence.step)} steps, too few to say more (it takes {LEAST}).",
-            again(evidence, goes_on=True, max_rounds=more), (1, evidence.rounds), "change",
+            _go_on(evidence, None), (1, evidence.rounds), "change",
         )  # fmt: skip
     missing = rounds_to(evidence.tol, decay)
     if missing is None:
-        more = rounded_up(_rounds_to_ask(evidence, evidence.rounds))
         return Finding(
             "not enough rounds", shown,
             f"The rounds ran out while the change ({last:.2g}) did not yet fall at a steady rate, so that the rounds "
-            "needed cannot be foretold; the fit is still on its way.",
-            again(evidence, goes_on=True, max_rounds=more), (decay.first, evidence.rounds), "change",
+            f"needed cannot be foretold; the fit is still on its way.{_faster(evidence)}",
+            _go_on(evidence, None), (decay.first, evidence.rounds), "change",
         )  # fmt: skip
     needed = evidence.rounds + missing
     a_round = 1 - decay.rate**decay.steps_per_round
     return Finding(
         "not enough rounds", shown | {"rounds needed": needed, "falls by a round": a_round},
         f"The rounds ran out while the change was still falling, by {100 * a_round:.2g}% a round: after about "
-        f"{missing} more it is at tol={evidence.tol:g}.",
-        again(evidence, goes_on=True, max_rounds=rounded_up(_rounds_to_ask(evidence, missing))),
+        f"{missing} more, {needed} in all, it is at tol={evidence.tol:g}. The remedy allows for half as many more."
+        f"{_faster(evidence)}",
+        _go_on(evidence, missing),
         (decay.first, evidence.rounds), "change", (evidence.tol, needed),
     )  # fmt: skip
 
 
-def _rounds_to_ask(evidence: Evidence, missing: int) -> int:
-    """A fit that goes on counts its rounds anew; sites that were told other rounds begin anew."""
-    return missing + (evidence.rounds if evidence.source == SITE else 0)
+def _go_on(evidence: Evidence, missing: int | None) -> str:
+    """More rounds, half as many again as are missing; the default at least where that is not foretold.
+
+    Too many do no harm, as a fit stops by itself, and too few lead to the same finding again. A fit that goes on
+    counts its rounds anew, exact's survey too; sites that were told other rounds begin anew.
+    """
+    before = evidence.rounds if evidence.source == SITE else 0
+    asked = rounded_up(before + (evidence.rounds if missing is None else missing))
+    return again(
+        evidence, goes_on=True, max_rounds=max(asked, FEWEST if missing is not None else DEFAULTS["max_rounds"])
+    )
+
+
+def _faster(evidence: Evidence) -> str:
+    """What else helps an algorithm with a step."""
+    if not algorithms.has_step(evidence.algorithm):
+        return ""
+    return f" Exact{'' if evidence.two_way else ', on a two-way network'}, or a larger eta, takes fewer."
 
 
 def step_too_large(evidence: Evidence) -> Finding | None:
@@ -82,9 +97,10 @@ def step_too_large(evidence: Evidence) -> Finding | None:
         over = "gave up after" if evidence.failure else "went on after"
         return Finding(
             "step too large", {"steps undone": evidence.undone, "step now": evidence.eta},
-            f"Exact {over} undoing its steps {evidence.undone} times ({RESTARTS} are allowed), each time with half "
-            f"the step: some site's mixture was impossible. It now takes {2**evidence.undone} times the rounds; a "
-            "better connected network, or a start nearer the answer, spares it that.",
+            f"Exact {over} undoing its steps {'once' if evidence.undone == 1 else f'{evidence.undone} times'} ("
+            f"{RESTARTS} are allowed), each time with half the step: some site's mixture was impossible. It now "
+            f"takes {2**evidence.undone} times the rounds; a better connected network, or a start nearer the answer, "
+            "spares it that.",
             again(evidence, **other), (1, evidence.rounds), "log_likelihood",
         )  # fmt: skip
     if evidence.converged or not (swing := swings(evidence)):
@@ -161,8 +177,7 @@ def agreed_but_moving(evidence: Evidence) -> Finding | None:
         {"disagreement": float(late[-1]), "change": last, "way to go": to_go},
         f"The sites {together}, but all still move, with {way}: their common way is long, not the network slow. "
         "Another network will not help; more rounds, labels or a better start will.",
-        again(evidence, goes_on=True, max_rounds=rounded_up(missing or evidence.rounds)),
-        (from_round, evidence.rounds), "disagreement",
+        _go_on(evidence, missing), (from_round, evidence.rounds), "disagreement",
     )  # fmt: skip
 
 

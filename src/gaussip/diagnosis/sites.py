@@ -13,10 +13,11 @@ from gaussip.arrays import NDArray
 from gaussip.diagnosis.decay import contraction, late_decay
 from gaussip.diagnosis.evidence import Evidence
 from gaussip.diagnosis.finding import Finding, again
-from gaussip.networks import degree_shares, imbalance, listening, stationary_weights
+from gaussip.networks import degree_shares, imbalance, stationary_weights
 from gaussip.parameters import Unit, to_psi, unit_of
 
 UNFAIR = 1e-6  # by which a row may count more at one site than at another
+LEAST = 4  # sites of which one can be told to be odd
 AWAY = 8.0  # times the median distance: a site so far from the others is not one of them
 SETTLED = 10.0  # times tol: a change that is nearly done
 
@@ -49,8 +50,7 @@ def unbalanced_network(evidence: Evidence) -> Finding | None:
 
 def _fair(evidence: Evidence) -> str:
     """Exact, on the same network where it is two-way."""
-    hears = None if evidence.W is None else listening(evidence.W)
-    if hears is not None and (hears == hears.T).all():
+    if evidence.two_way:
         return again(evidence, algorithm="exact")
     return again(evidence, algorithm="exact", network="ring")
 
@@ -99,8 +99,6 @@ def _rightly(evidence: Evidence) -> NDArray:
 def site_apart(evidence: Evidence) -> Finding | None:
     """One site whose estimate, or whose rows, are far from all the others'."""
     assert evidence.sites is not None
-    if len(evidence.names) < 4:
-        return None
     if evidence.algorithm == "mnem" and evidence.W is not None:
         told, what = own_maps(evidence), "its own rows say something else than the other sites'"
     else:

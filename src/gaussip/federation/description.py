@@ -120,7 +120,8 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     @property
     def searches(self) -> bool:
         """Whether the sites first search for the best start."""
-        return self.start == "search" or self.choice is not None
+        goes_on = bool(self.going_on_from) and not self.going_on_from[-1].endswith("@0")
+        return not goes_on and (self.start == "search" or self.choice is not None)
 
     def digest(self) -> str:
         """What sites compare: everything but where they are reached."""
@@ -149,7 +150,8 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             min_count=self.min_count, shrinkage=self.shrinkage, unlabelled_weight=self.unlabelled_weight,
             reduction=self._reduction(),
             at_least=None if self.choice is None else max(self.choice.at_least, len(self.classes or ())),
-            intervals=self.intervals, criterion="bic" if self.choice is None else self.choice.criterion,
+            criterion="bic" if self.choice is None else self.choice.criterion,
+            intervals=self.intervals if len(self.names) > 2 else "none",
         )  # fmt: skip
 
     def _reduction(self) -> Reduction | None:

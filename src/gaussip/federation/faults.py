@@ -52,13 +52,19 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
             yield "components", f"criterion must be one of {', '.join(CRITERIA)}, not {d.choice.criterion!r}"
         if d.start not in ("kmeans", "search"):
             yield "start", "where the number of components is chosen, so is the start: leave start out"
-    if len(d.names) < 3 and (d.searches or d.intervals != "none"):
+    if (d.searches and len(d.names) < 3) or (d.intervals != "none" and len(d.sites) < 3):
         key = "intervals" if not d.searches else "start" if d.choice is None else "components"
         yield key, "sums need at least three sites: of two, each could take its own part away and learn the other's"
     if d.intervals == "plain" and d.unlabelled_weight != 1:
         yield "intervals", 'rows that count in part have robust standard errors: write intervals = "robust"'
-    if d.intervals != "none" and d.weighting == "equal":
-        yield "intervals", 'standard errors are for weighting = "rows"'
+    if d.weighting == "equal" and (d.intervals != "none" or d.choice is not None):
+        key = "intervals" if d.choice is None else "components"
+        yield key, "criteria and standard errors are of all rows: they need weighting = 'rows'"
+    if d.shrinkage and d.choice is not None:
+        yield (
+            "components",
+            "criteria count parameters, of which shrinkage takes a part: choose without, fit with it",
+        )
     limits = {
         "most": (1, 1000), "max_rounds": (1, 10**12), "min_count": (1, 10**9), "fsync_every": (1, 10_000),
         "checkpoint_every": (1, 10**12), "seed": (0, 2**32 - 1),

@@ -26,6 +26,8 @@ LONG = 1000  # steps after which the best are taken as they are
 KEPT = 3  # starts that go on
 NEAR = 0.02  # of log-likelihood, still to be gained: far below what a criterion tells apart
 WORTH = 0.1  # of log-likelihood: a move that gains less is not taken
+NOTHING = 1e-6  # of log-likelihood: no gain at all
+FRACTION = 1 << 15  # finer steps for what a log-likelihood has beyond its whole part: gains are small
 SAME = 1e-3  # of log-likelihood: two starts on their way to one optimum
 
 
@@ -40,7 +42,8 @@ class Totals(NamedTuple):
     @classmethod
     def of(cls, summed: NDArray, n_components: int) -> Totals:
         """Totals of the sum of all sites' `part_of`."""
-        return cls(summed[:-3].reshape(n_components, -1), *summed[-3:].tolist())
+        whole, fraction, mass, lost = summed[-4:].tolist()
+        return cls(summed[:-4].reshape(n_components, -1), whole + fraction / FRACTION, mass, lost)
 
 
 class Found(NamedTuple):
@@ -65,74 +68,94 @@ def part_of(found: Moments, standard: Standard, n_sites: int) -> NDArray:
     well = (np.abs(height) < limit) & (np.abs(own) < limit).all(axis=(-2, -1))  # not for NaN
     own = np.where(well[..., None, None], own, 0.0).reshape(*mass.shape, -1)
     height = np.where(well, height, 0.0)
-    return np.concatenate([own, np.stack([height, mass, ~well], axis=-1)], axis=-1)
+    whole = np.floor(height)
+    last = np.stack([whole, (height - whole) * FRACTION, mass, ~well], axis=-1)
+    return np.concatenate([own, last], axis=-1)
 
 
-def step(theta: Theta, totals: Totals, reg: NDArray) -> Theta:
-    """One step of pooled EM; ``reg`` (p,) is added to every variance."""
-    new = m_step(totals.sums / totals.mass, theta.means)
-    return new._replace(covariances=new.covariances + np.diag(reg))
+class Rule(NamedTuple):
+    """How one step of pooled EM is taken."""
+
+    reg: NDArray  #: (p,), added to every variance
+    shrinkage: float = 0.0  #: the share of every covariance that is the target's
+    target: NDArray | float = 0.0  #: (p, p)
+
+    def step(self, theta: Theta, totals: Totals) -> Theta:
+        """The M-step, with the sums of all sites."""
+        new = m_step(totals.sums / totals.mass, theta.means)
+        covariances = new.covariances + np.diag(self.reg)
+        return new._replace(covariances=(1 - self.shrinkage) * covariances + self.shrinkage * self.target)
 
 
 class Climb:
     """Pooled EM from one start, as far as it was taken."""
 
-    def __init__(self, theta: Theta, reg: NDArray) -> None:
-        self.theta, self._reg = theta, reg
+    def __init__(self, theta: Theta, rule: Rule) -> None:
+        self.theta, self._rule = theta, rule
         self.totals: Totals | None = None
-        self.lost = False  #: a component has collapsed
-        self._gains = (np.inf, np.inf)
+        self._gains = [np.inf] * 3  # the last ones
 
     @property
     def height(self) -> float:
         """The log-likelihood, minus infinity where a component has collapsed."""
-        if self.lost or self.totals is None or self.totals.lost:
+        if self.totals is None or self.totals.lost:
             return -np.inf
         return self.totals.log_likelihood
 
     @property
     def left(self) -> float:
-        """The gain still to come, if gains go on shrinking as they did (Aitken)."""
-        before, last = self._gains
-        if not np.isfinite(before):
-            return np.inf
-        ratio = last / before if before > 0 else 1.0
-        return last * ratio / (1 - ratio) if 0 <= ratio < 1 else (np.inf if last > NEAR else 0.0)
+        """The gain still to come, if gains go on shrinking as they did (Aitken); infinite while they grow."""
+        before, between, last = self._gains
+        return max(_to_come(before, between) - last, _to_come(between, last))
 
-    def go(self, steps: int) -> Generator[Theta, Totals, None]:
-        """Go on for so many steps, or until next to nothing is left to gain."""
+    def go(self, steps: int, above: float = -np.inf) -> Generator[Theta, Totals, None]:
+        """Go on for so many steps, until next to nothing is left to gain, or it will not come above a height."""
         for _ in range(steps):
-            theta = self.theta if self.totals is None else step(self.theta, self.totals, self._reg)
+            theta = self.theta if self.totals is None else self._rule.step(self.theta, self.totals)
             before = self.height
             self.theta, self.totals = theta, (yield theta)
-            self._gains = (self._gains[1], self.height - before)
-            if not np.isfinite(self.height):
-                self.lost = True
-            if self.lost or self.left < NEAR:
+            self._gains = [*self._gains[1:], self.height - before]
+            if not np.isfinite(self.height) or self.left < NEAR or self.height + 20 * self.left < above:
                 return
 
 
-def best_of(starts: Iterable[Theta], reg: NDArray, labelled: int = 0) -> Steps:
+def _to_come(before: float, last: float) -> float:
+    if not np.isfinite(before):
+        return np.inf
+    if abs(last) < NOTHING or (last < 0 and -last < NEAR):  # reg_covar may cost a little
+        return 0.0
+    return last * last / (before - last) if 0 < last < before else np.inf
+
+
+def best_of(starts: Iterable[Theta], rule: Rule, labelled: int = 0) -> Steps:
     """The highest mixture that starts lead to, and then moves away from what they led to.
 
     Parameters
     ----------
-    reg : (p,), added to every variance
     labelled : components that belong to classes, the first ones: they are not given up
     """
-    found = yield from highest(starts, reg)
+    found = yield from highest(starts, rule)
     if found is None:
-        raise StartError("every start lost a component; try fewer components or a larger reg_covar")
+        raise StartError(
+            "every start lost a component; try fewer components or a larger reg_covar, and look for outlying rows: "
+            "where one is far beyond all others, the others look like one point"
+        )
     while True:
-        better = yield from highest(moves(found.theta, labelled), reg)
-        if better is None or better.totals.log_likelihood < found.totals.log_likelihood + WORTH:
+        height = found.totals.log_likelihood
+        better = yield from highest(moves(found.theta, labelled), rule, height)
+        if better is None or better.totals.log_likelihood < height + WORTH:
             return found
         found = better
 
 
-def highest(starts: Iterable[Theta], reg: NDArray) -> Generator[Theta, Totals, Found | None]:
-    """Judge starts by a short climb, take the best of different ones to the top; None where all are lost."""
-    climbs = [Climb(theta, reg) for theta in starts]
+def highest(
+    starts: Iterable[Theta], rule: Rule, above: float = -np.inf
+) -> Generator[Theta, Totals, Found | None]:  # fmt: skip
+    """Judge starts by a short climb, take the best of different ones to the top; None where all are lost.
+
+    Those that will not come above a height, or above another's top, are not taken so far.
+    """
+    climbs = [Climb(theta, rule) for theta in starts]
     with np.errstate(all="ignore"):  # a component that collapses divides by zero
         for climb in climbs:
             yield from climb.go(SHORT)
@@ -142,6 +165,9 @@ def highest(starts: Iterable[Theta], reg: NDArray) -> Generator[Theta, Totals, F
             if np.isfinite(climb.height) and new and len(chosen) < KEPT:
                 chosen.append(climb)
         for climb in chosen:
-            yield from climb.go(LONG)
+            yield from climb.go(LONG, above)
+            above = max(above, climb.height)
     top = max(chosen, key=lambda one: one.height, default=None)
-    return None if top is None or top.totals is None or top.lost else Found(top.theta, top.totals)
+    if top is None or top.totals is None or not np.isfinite(top.height):
+        return None
+    return Found(top.theta, top.totals)

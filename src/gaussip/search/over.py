@@ -11,7 +11,7 @@ from gaussip.arrays import NDArray
 from gaussip.errors import StartError
 from gaussip.parameters import Theta
 from gaussip.search.candidates import candidates
-from gaussip.search.climb import Found, Totals, best_of
+from gaussip.search.climb import Found, Rule, Steps, Totals, best_of
 from gaussip.start import Centres, Classes
 
 SEEDS = 5  # of k-means over the shared centres, and of centres drawn at random
@@ -25,7 +25,12 @@ class Best(NamedTuple):
 
 
 def over(
-    numbers: range, shared: Sequence[Centres], classes: Classes | None, seed: int, reg: NDArray
+    numbers: range,
+    shared: Sequence[Centres],
+    classes: Classes | None,
+    seed: int,
+    reg: NDArray,
+    shrinkage: float = 0.0,
 ) -> Generator[Theta, Totals, Best]:
     """The search that all sites run; see `gaussip.search.climb`.
 
@@ -33,17 +38,32 @@ def over(
     ----------
     shared, classes : what all sites know, in standard units
     reg : (p,), added to every variance
+    shrinkage : the share of every covariance that is the one within the shared groups
     """
-    found: list[Found] = []
-    labelled = 0 if classes is None else int(np.count_nonzero(classes.counts))
+    within = sum(site.within for site in shared) / max(1.0, sum(site.counts.sum() for site in shared))
+    rule = Rule(reg, shrinkage, within)
+    labelled = 0 if classes is None else int(np.flatnonzero(classes.counts).max(initial=-1)) + 1
     seeds = [(seed + j) % 2**32 for j in range(SEEDS)]
-    for K in numbers:
-        fewer = found[-1].theta if found else None
+
+    def best(K: int, fewer: Theta | None) -> Steps:
+        return (yield from best_of(candidates(K, shared, classes, seeds, fewer), rule, labelled))
+
+    def first(K: int) -> Steps:
+        """From nothing; where no such start lasts, up to K by splitting."""
         try:
-            starts = candidates(K, shared, classes, seeds, fewer)
-            found.append((yield from best_of(starts, reg, labelled)))
-        except StartError as error:
-            if not found:
+            return (yield from best(K, None))
+        except StartError:
+            if max(1, labelled) == K:
                 raise
+        found = yield from best(max(1, labelled), None)
+        while len(found.theta.weights) < K:
+            found = yield from best(len(found.theta.weights) + 1, found.theta)
+        return found
+
+    found = [(yield from first(numbers[0]))]
+    for K in numbers[1:]:
+        try:
+            found.append((yield from best(K, found[-1].theta)))
+        except StartError as error:
             return Best(found, f"no mixture of {K} components was found: {error}")
     return Best(found, "")

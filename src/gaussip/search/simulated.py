@@ -17,6 +17,7 @@ from gaussip.search.climb import Totals, part_of
 from gaussip.search.over import over
 from gaussip.search.standard import Standard
 from gaussip.start import MIN_COUNT, Centres, Classes, Extent
+from gaussip.validation import check_mean_weight
 
 Result = TypeVar("Result")
 
@@ -65,11 +66,12 @@ def searched(
     n_components: int,
     seed: int,
     reg_covar: float,
+    shrinkage: float,
 ) -> Theta:
     """The best of many starts; see `shared_by`."""
     standard, shared, classes = shared_by(values, weights, rows, n_components, seed)
     numbers = range(n_components, n_components + 1)
-    best = run(over(numbers, shared, classes, seed, reg_covar / standard.spread**2), rows, standard)
+    best = run(over(numbers, shared, classes, seed, reg_covar / standard.spread**2, shrinkage), rows, standard)
     return standard.original(best.found[0].theta)
 
 
@@ -84,6 +86,7 @@ def shared_by(
     rows : the same, with labels
     n_groups : of rows at each site, whose centres it shares
     """
+    check_mean_weight(weights)
     pairs = list(zip(values, weights if weights is not None else [None] * len(values), strict=True))
     extents = [start.extent_of(x, v) for x, v in pairs]
     standard = Standard.of(Extent(*map(np.stack, zip(*extents, strict=True))))

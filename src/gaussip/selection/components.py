@@ -13,7 +13,7 @@ from gaussip.fitting import prepare, seeds_of
 from gaussip.parameters import Theta
 from gaussip.search import Best, Standard, over, run, shared_by
 from gaussip.selection.criteria import CRITERIA, Line, line_of
-from gaussip.validation import check_choice, encode_labels
+from gaussip.validation import check_choice, check_mean_weight, check_row_weights, encode_labels
 
 
 class Selection(NamedTuple):
@@ -84,10 +84,17 @@ def choose_components(
     for name, value in (("at_least", at_least), ("at_most", at_most)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
             raise SettingError(f"{name}={value!r} must be a whole number of at least 1")
-    rows = np.asarray(X, dtype=float)
+    try:
+        rows = np.asarray(X, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"X must be a table of numbers: {error}") from error
     if rows.ndim != 2:
         raise DataError(f"X must be a table of rows and features, not of shape {rows.shape}")
-    refuse_range(at_least, at_most, *rows.shape)
+    if not 0 <= float(reg_covar) < np.inf:
+        raise SettingError(f"reg_covar={reg_covar!r} must be a number of at least 0")
+    v = check_row_weights(sample_weight, len(rows))
+    check_mean_weight(None if v is None else [v])
+    refuse_range(at_least, at_most, float(len(rows) if v is None else v.sum()), rows.shape[1])
     n_classes = len(encode_labels(y, len(rows), len(rows))[1])
     if n_classes > at_most:
         raise LabelError(f"{n_classes} classes are labelled, more than at_most={at_most} components")

@@ -67,7 +67,10 @@ def agreed_criteria(mixture: Any, X: Any, y: Any = None, *, sites: Any = None, s
     """
     rows = np.asarray(X, dtype=float)
     K, p = mixture.means_.shape
-    problem = prepare(rows, y, sites, sample_weight, n_components=K, network="complete")
+    problem = prepare(
+        rows, y, sites, sample_weight, n_components=K, network="complete",
+        unlabelled_weight=mixture.unlabelled_weight,
+    )  # fmt: skip
     if not np.array_equal(problem.sites, mixture.sites_) or rows.shape[1] != p:
         raise DataError("the rows are not of the sites and features of the fit")
     theta = Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gaussip.algorithms import exact
-from gaussip.arrays import to_numpy
+from gaussip.arrays import NDArray, to_numpy
 from gaussip.collapse import healthy
 from gaussip.errors import DataError
 from gaussip.moments import Shrinkage, moments
 from gaussip.networks import listening, two_way_weights
-from gaussip.parameters import Psi, Theta, to_psi, unit_of
+from gaussip.parameters import Psi, Theta, pack, to_psi, unit_of
 from gaussip.rows import Rows
 from gaussip.selection.bias import SiteMaps, fixed_point
 from gaussip.selection.course import Course, walk
@@ -23,6 +23,15 @@ from gaussip.simulation import site_facts
 CLOSE = 0.1  # of the standard error: where a run has come near enough to its end
 
 
+class Farthest(NamedTuple):
+    """The single parameter that is farthest off, by numbers: of which site, which component, which of its f."""
+
+    site: int
+    component: int
+    parameter: int
+    errors: float  #: how far it is from the pooled estimate, in standard errors of its own
+
+
 class Outlook:
     """Bias and rounds of MNEM at any eta, in standard errors of the pooled estimate.
 
@@ -30,6 +39,7 @@ class Outlook:
     ----------
     pooled : Theta, the estimate that the bias is counted from
     standard_error : of it, over (alpha, mu, vech Sigma), in units of the components' own spread
+    standard_errors : (K, f), of each of these alone; None where there are too many
     rate : of EM on the rows of all sites
     course : the distance along the way from the start to where MNEM goes for small eta
     """
@@ -55,6 +65,7 @@ class Outlook:
         self.ruler = Ruler(self.pooled)
         found = precision(self.maps, self.ruler)
         self.standard_error = found.standard_error
+        self.standard_errors: NDArray | None = None if found.variances is None else np.sqrt(found.variances)
         self.rate = way.rate if found.rate is None else found.rate
         left = [self.ruler.apart(self.maps.theta(psi), self.maps.theta(way.end)) for psi in way.places]
         distance = np.maximum(np.array(left) / self.standard_error, 1e-9)
@@ -80,6 +91,16 @@ class Outlook:
         if theta is None or not healthy(theta).all():
             return math.inf
         return float(np.sqrt(np.mean(self.ruler.apart(theta, self.pooled) ** 2))) / self.standard_error
+
+    def farthest(self, eta: float) -> Farthest | None:
+        """The worst parameter where the sites end; None where single standard errors or the end are not known."""
+        theta = self.limit(eta)
+        if self.standard_errors is None or theta is None or not healthy(theta).all():
+            return None
+        off = np.abs(pack(theta) - pack(self.pooled)) / self.ruler.scale
+        off = off / np.where(self.standard_errors > 0, self.standard_errors, np.inf)
+        site, component, parameter = map(int, np.unravel_index(int(off.argmax()), off.shape))
+        return Farthest(site, component, parameter, float(off.max()))
 
     def rounds(self, eta: float) -> float:
         """Until the sites are within a tenth of the standard error of where they end."""

@@ -40,6 +40,7 @@ class Precision(NamedTuple):
     """What is known of the target."""
 
     standard_error: float  #: the root of the summed variances
+    variances: NDArray | None  #: (K, f) of (alpha, mu, vech Sigma), on the ruler; None where J was not taken
     rate: float | None  #: EM's, the largest eigenvalue of J; None where J was not taken
 
 
@@ -52,7 +53,7 @@ def precision(maps: SiteMaps, ruler: Ruler) -> Precision:
     complete = _complete(unpack(ruler.centre), float(to_numpy(maps.rows.mass).sum()))
     q = len(complete)
     if q > MOST:
-        return Precision(float(np.sqrt(np.trace(complete))), None)
+        return Precision(float(np.sqrt(np.trace(complete))), None, None)
 
     def mapped(vector: NDArray) -> NDArray:
         theta = unpack(vector.reshape(ruler.centre.shape) * ruler.scale)
@@ -67,7 +68,10 @@ def precision(maps: SiteMaps, ruler: Ruler) -> Precision:
             "the rows do not determine the mixture: at the pooled estimate the likelihood is flat in some direction, "
             "and no bias is small against that. Use fewer components, labels or shrinkage"
         )
-    return Precision(float(np.sqrt(np.trace(np.linalg.solve(np.eye(q) - J, complete)))), rate)
+    variances = np.maximum(
+        np.diagonal(np.linalg.solve(np.eye(q) - J, complete)), 0
+    )  # one component's weight has none
+    return Precision(float(np.sqrt(variances.sum())), variances.reshape(ruler.centre.shape), rate)
 
 
 def _complete(theta: Theta, n_rows: float) -> NDArray:

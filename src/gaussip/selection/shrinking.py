@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from gaussip.arrays import NDArray
-from gaussip.errors import SettingError
+from gaussip.errors import DiagnosisWarning, SettingError
 from gaussip.estimator import NetworkGaussianMixture
+from gaussip.fitting import seeds_of
 
 LARGEST = 0.5
 BLOCK = 20  # rounds between two looks, at least
@@ -47,10 +49,13 @@ def fit_shrinking(
     while times > 1 and times * mixture.eta > LARGEST:
         times //= 2
     found: NetworkGaussianMixture = clone(mixture)
+    if not isinstance(mixture.random_state, Integral):  # or every block would draw another random network
+        found.random_state = seeds_of(mixture.random_state, 0)[0]
     parts: list[dict[str, NDArray]] = []
     done = 0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        for unfinished in (ConvergenceWarning, DiagnosisWarning):
+            warnings.simplefilter("ignore", unfinished)
         for halvings in reversed(range(times.bit_length())):
             eta = mixture.eta * 2**halvings
             last = halvings == 0
@@ -63,10 +68,11 @@ def fit_shrinking(
                 done += found.n_rounds_
                 if last or stalled(found.history_, eta):
                     break
-    found.set_params(eta=mixture.eta, max_rounds=mixture.max_rounds, warm_start=mixture.warm_start)
+    found.set_params(**mixture.get_params())
     found.history_ = _joined(parts)
     found.n_rounds_ = done
     found._warn_if_not_converged()
+    found._warn_of_findings()
     return found
 
 

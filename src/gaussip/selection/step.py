@@ -22,6 +22,7 @@ from gaussip.parameters import Theta
 from gaussip.selection.outlook import CLOSE, Outlook
 from gaussip.simulation import warn_if_not_pooled
 from gaussip.streaming import on_disk
+from gaussip.uncertainty.information import parameter_names
 
 ETAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # those shown
 FINE = tuple(np.geomspace(1e-5, 1.0, 26).tolist())  # those looked at for a budget of rounds
@@ -37,6 +38,16 @@ class Trial(NamedTuple):
     rounds: float  #: until the sites are within a tenth of the standard error of where they end
     bias: float  #: root mean square over sites, in standard errors of the pooled estimate
     mse: float  #: against the truth, over that of the pooled estimate; with a budget, when it is spent
+    worst: float | None  #: bias of the single parameter that has most, over sites, in standard errors of its own
+
+
+class Worst(NamedTuple):
+    """The single parameter with the largest bias, in its own standard errors."""
+
+    site: str
+    component: str  #: its class, or number
+    parameter: str
+    errors: float
 
 
 class Terms(NamedTuple):
@@ -57,9 +68,8 @@ class Step(NamedTuple):
     tol: float  #: the change of the sites' average there: a run that stops by it is that near, or nearer
     bias: float  #: root mean square over sites, in standard errors of the pooled estimate
     mse: float  #: against the truth, over that of the pooled estimate
-    trials: list[
-        Trial
-    ]  #: this and other etas, up to where the bias is many standard errors or there is no fixed point
+    worst: Worst | None  #: the parameter and site with most bias; None with more than a thousand parameters
+    trials: list[Trial]  #: this and others, up to where the bias is many standard errors or there is no fixed point
     least_bias: float  #: what is left of the bias as eta goes to zero; zero where the network is balanced
     exact_rounds: int | None  #: what algorithm="exact" needs instead; None on a one-way network
     standard_error: float  #: of the pooled estimate, over (alpha, mu, vech Sigma), in units of the components' spread
@@ -133,6 +143,7 @@ def choose_eta(
         tol=outlook.course.change_at(CLOSE),
         bias=chosen.bias,
         mse=chosen.mse,
+        worst=_worst(mine, problem, outlook, eta),
         trials=sorted({*trials, chosen}),
         least_bias=least if least > 1e-4 else 0.0,
         exact_rounds=outlook.exact_rounds(),
@@ -170,11 +181,8 @@ def _prepared(
     if mine.warm_start and hasattr(mixture, "weights_"):
         return mine, problem, [mixture._theta()]
     given = Given(mine.weights_init, mine.means_init, mine.covariances_init)
-    return (
-        mine,
-        problem,
-        starts(problem, mine.n_components, mine.init_params, seeds[1:], given, float(mine.reg_covar)),
-    )
+    settled = (float(mine.reg_covar), float(mine.shrinkage))
+    return mine, problem, starts(problem, mine.n_components, mine.init_params, seeds[1:], given, *settled)
 
 
 def _best_outlook(mine: NetworkGaussianMixture, problem: Problem, begin: list[Theta]) -> Outlook:
@@ -192,9 +200,24 @@ def _best_outlook(mine: NetworkGaussianMixture, problem: Problem, begin: list[Th
 
 
 def _trial(outlook: Outlook, eta: float, budget: int | None) -> Trial:
-    bias = outlook.bias(eta)
+    bias, farthest = outlook.bias(eta), outlook.farthest(eta)
     left = 0.0 if budget is None else outlook.course.distance_after(budget, eta)
-    return Trial(eta, outlook.rounds(eta), bias, 1 + bias**2 + left**2)
+    return Trial(eta, outlook.rounds(eta), bias, 1 + bias**2 + left**2, None if farthest is None else farthest.errors)
+
+
+def _worst(mine: NetworkGaussianMixture, problem: Problem, outlook: Outlook, eta: float) -> Worst | None:
+    """The farthest parameter by name."""
+    found = outlook.farthest(eta)
+    if found is None:
+        return None
+    features = getattr(mine, "feature_names_in_", [f"column {j}" for j in range(mine.n_features_in_)])
+    k, classes = found.component, problem.classes.tolist()
+    return Worst(
+        site=str(problem.sites[found.site]),
+        component=str(classes[k]) if k < len(classes) else f"component {k}",
+        parameter=parameter_names([str(name) for name in features])[found.parameter],
+        errors=found.errors,
+    )
 
 
 def _largest(outlook: Outlook, extra: float) -> float:

@@ -1,6 +1,12 @@
-"""A site's part in the last sum: the information that all rows hold about the estimate, for standard errors."""
+"""A site's part in the last sums: the information that all rows hold about the estimate, for standard errors.
+
+The first sum is of the sites' estimates, so that all know their average and count in its units; the others are of
+the information, piece by piece, so that no message is long.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,16 +15,13 @@ from gaussip.arrays import NDArray
 from gaussip.chunks import of_array
 from gaussip.errors import UncertaintyError
 from gaussip.exchange import Message
-from gaussip.parameters import Theta
-from gaussip.site.state import Agreed
+from gaussip.parameters import Theta, to_psi, to_theta
+from gaussip.search import Standard
 from gaussip.site.summing import Memory, Summing
 from gaussip.site.task import Own, Task
 from gaussip.uncertainty.information import part_size, scales, site_part
 
-
-def scales_of(agreed: Agreed) -> NDArray:
-    """In which the information is summed, the same at all sites."""
-    return scales(agreed.start, float(agreed.facts[:, 0].sum()))
+FINE = 1 << 18  # by which estimates are multiplied before they are summed in whole steps
 
 
 class Informing:
@@ -27,23 +30,29 @@ class Informing:
     Parameters
     ----------
     theta : the site's own estimate
-    memory : to go on from
+    standard : units that all sites know
+    mass : of all rows
     """
 
     def __init__(
-        self, task: Task, index: int, own: Own, theta: Theta, agreed: Agreed, secret: bytes, memory: Memory | None
+        self, task: Task, index: int, own: Own, theta: Theta, standard: Standard, mass: float, secret: bytes
     ) -> None:
-        self._task, self._own, self._theta, self._agreed = task, own, theta, agreed
+        self._task, self._own, self._theta, self._standard, self._mass = task, own, theta, standard, mass
         self._summing = Summing(secret, "information", index, len(task.sites), task.diameter)
-        if memory is not None:
-            self._summing.resume(memory)
-        self.over = False
-        self.information: NDArray | None = None  #: of all rows, in the end, unless a site cannot tell its part
+        self._robust = task.intervals == "robust"
+        self._part: NDArray | None = None
+        self._totals: list[NDArray] = []
+        self.new_sum: NDArray | None = None  #: of the last exchange, if it ended a sum
 
     @property
     def memory(self) -> Memory:
-        """What is to be kept."""
+        """What is to be kept; the sums so far are kept beside it."""
         return self._summing.memory
+
+    def resume(self, memory: Memory, totals: Sequence[NDArray]) -> None:
+        """Go on from a memory that was kept, after so many sums."""
+        self._totals = list(totals)
+        self._summing.resume(memory)
 
     def message(self) -> Message:
         """What the neighbours get."""
@@ -55,20 +64,52 @@ class Informing:
 
     def absorb(self, heard: Message) -> None:
         """One exchange."""
-        total = self._summing.absorb(heard)
+        total, self.new_sum = self._summing.absorb(heard), None
         if total is None:
             return
         if total.size:
-            self.over, self.information = True, None if total[-1] else total[:-1]
-            return
-        rows = of_array(self._own.X, self._own.labels, self._own.weights)
-        scale, robust = scales_of(self._agreed), self._task.intervals == "robust"
-        try:
-            part = site_part(
-                rows, self._theta, scale, robust=robust, unlabelled_weight=self._task.unlabelled_weight,
-                most=sums.LARGEST_SUM / len(self._task.sites),
-            )  # fmt: skip
-            failed = 0.0
-        except UncertaintyError:  # the others must not wait for this site
-            part, failed = np.zeros(part_size(*self._theta.means.shape, robust=robust)), 1.0
-        self._summing.begin(np.append(part, failed))
+            self.new_sum = total
+            self._totals.append(total)
+        if not self._totals:
+            self._summing.begin(FINE * self._standard.unit.standard(to_psi(self._theta)).ravel())
+        elif not self.over:
+            done = len(self._totals) - 1
+            size = self._task.piece
+            self._summing.begin(self._whole_part()[done * size : (done + 1) * size])
+
+    @property
+    def over(self) -> bool:
+        """Whether all is summed."""
+        return sum(total.size for total in self._totals[1:]) == 1 + self._size
+
+    @property
+    def _size(self) -> int:
+        return part_size(*self._theta.means.shape, robust=self._robust)
+
+    @property
+    def scale(self) -> NDArray:
+        """In which the information is summed: by the average of the sites' estimates, the same at all."""
+        psi = self._totals[0].reshape(self._theta.means.shape[0], -1) / (FINE * len(self._task.sites))
+        return scales(to_theta(self._standard.unit.original(psi)), self._mass)
+
+    @property
+    def information(self) -> NDArray | None:
+        """Of all rows, in the end; None where a site cannot tell its part."""
+        if not self.over:
+            return None
+        failed, *rest = np.concatenate(self._totals[1:])
+        return None if failed else np.array(rest)
+
+    def _whole_part(self) -> NDArray:
+        """The site's part, after a mark that is not zero where it has none."""
+        if self._part is None:
+            rows = of_array(self._own.X, self._own.labels, self._own.weights)
+            try:
+                part = site_part(
+                    rows, self._theta, self.scale, robust=self._robust,
+                    unlabelled_weight=self._task.unlabelled_weight, most=sums.LARGEST_SUM / len(self._task.sites),
+                )  # fmt: skip
+                self._part = np.concatenate([[0.0], part])
+            except UncertaintyError:  # the others must not wait for this site
+                self._part = np.append(1.0, np.zeros(self._size))
+        return self._part

@@ -13,7 +13,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, FederationError, FileError
-from gaussip.files import whole, write_json
+from gaussip.files import sync_folder, whole, write_json
 from gaussip.model_file import read, write
 from gaussip.parameters import Theta
 from gaussip.preprocessing.basis import Basis
@@ -77,30 +77,46 @@ class Keeping:
                 with whole(path) as partial:
                     partial.touch(mode=0o600)
                     partial.write_bytes(os.urandom(SECRET))
-            return path.read_bytes()
+            found = path.read_bytes()
         except OSError as error:
             raise FileError(f"cannot keep {path}: {error.strerror}") from error
+        if len(found) != SECRET:
+            raise FileError(f"{path} is damaged: it has {len(found)} bytes, not {SECRET}; bring it back")
+        return found
 
-    def add_sum(self, total: NDArray) -> None:
-        """Keep a sum of a search, on disk before anything is sent that follows from it."""
+    def add_sum(self, phase: int, total: NDArray) -> None:
+        """Keep a sum of a phase, on disk before anything is sent that follows from it."""
+        path = self._sums(phase)
+        new = not path.exists()
         try:
-            with open(self.folder / "sums", "ab") as file:
+            with open(path, "ab") as file:
                 np.save(file, total, allow_pickle=False)
                 file.flush()
                 os.fsync(file.fileno())
+            if new:
+                sync_folder(self.folder)
         except OSError as error:
-            raise FileError(f"cannot keep {self.folder / 'sums'}: {error.strerror}") from error
+            raise FileError(f"cannot keep {path}: {error.strerror}") from error
 
-    def sums(self, number: int) -> list[NDArray]:
-        """The first so many sums; what was kept beyond is forgotten."""
-        path, found = self.folder / "sums", list[NDArray]()
-        if number:
-            with open(path, "r+b") as file:
-                found = [np.load(file, allow_pickle=False) for _ in range(number)]
-                file.truncate()
-        else:
-            path.unlink(missing_ok=True)
+    def sums(self, phase: int, number: int) -> list[NDArray]:
+        """The first so many sums of a phase; what was kept beyond is forgotten."""
+        path, found = self._sums(phase), list[NDArray]()
+        try:
+            if number:
+                with open(path, "r+b") as file:
+                    found = [np.load(file, allow_pickle=False) for _ in range(number)]
+                    file.truncate()
+            else:
+                path.unlink(missing_ok=True)
+        except (OSError, EOFError, ValueError) as error:
+            raise FileError(
+                f"{path} does not hold the {number} sums that the journal counts ({error}): bring it back, or agree "
+                "with the other sites to begin anew (gaussip site go-on DIR --from 0, at every site)"
+            ) from error
         return found
+
+    def _sums(self, phase: int) -> Path:
+        return self.folder / f"{phase}-sums"
 
     def write_basis(self, basis: Basis, exchanges: int) -> None:
         """Keep the basis that was agreed on, in so many exchanges."""

@@ -15,7 +15,6 @@ from gaussip.federation.folders import SiteFolder
 from gaussip.history import History
 from gaussip.preprocessing.basis import reduced_names
 from gaussip.site.ending import End
-from gaussip.site.informing import scales_of
 from gaussip.site.keeping import Keeping
 from gaussip.site.program import Program
 from gaussip.site.table import sorted_classes
@@ -23,6 +22,7 @@ from gaussip.uncertainty import Uncertainty
 from gaussip.uncertainty.information import concluded
 
 LEVEL = 0.95
+SELECTION_FILE, INTERVALS_FILE = "selection.json", "intervals.csv"  # what a run may leave in the site's folder
 
 
 def mixture_of(folder: SiteFolder, end: End) -> NetworkGaussianMixture:
@@ -58,25 +58,24 @@ def _one(value: float | None) -> NDArray:
     return np.array([np.nan if value is None else value])
 
 
-def keep_intervals(folder: SiteFolder, program: Program) -> dict[str, Any]:
-    """Write standard errors and 95% intervals, where the information allows them; what to tell of them."""
-    assert program.agreed is not None
-    path = folder.path / "intervals.csv"
-    if program.information is None:
-        path.unlink(missing_ok=True)
-        return {"none": "a site cannot tell its part" if program.converged else "the fit has not converged"}
+def keep_intervals(folder: SiteFolder, program: Program) -> str:
+    """Write standard errors and 95% intervals, where the information allows them; what to tell of it."""
+    informing, path = program.informing, folder.path / INTERVALS_FILE
+    if informing is None:
+        return "no standard errors: the fit has not converged"
+    if informing.information is None:
+        return "no standard errors: a site's information is too large a number; see `gaussip intervals --help`"
     d, theta, robust = folder.description, program.estimate(), program.task.intervals == "robust"
     K, p = theta.means.shape
     features = d.features if d.reduce is None else reduced_names(p)
     try:
-        found = concluded(program.information, scales_of(program.agreed), features, robust=robust)
+        found = concluded(informing.information, informing.scale, features, robust=robust)
     except UncertaintyError as error:
-        path.unlink(missing_ok=True)
-        return {"none": str(error)}
+        return f"no standard errors: {error}"
     classes = [str(name) for name in sorted_classes(d)]
     components = classes + [f"component {k}" for k in range(len(classes), K)]
     write_table(path, Uncertainty(theta, *found, robust).table(components, features, LEVEL))
-    return {"file": path.name, "away": found.away}
+    return f"standard errors in {path.name}"
 
 
 def keep(folder: SiteFolder, end: End) -> None:

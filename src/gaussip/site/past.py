@@ -1,7 +1,8 @@
 """What a site keeps of its rounds, so that it can be told later why a fit failed: every round at first, then fewer.
 
 A round is kept if its number has at most three digits that count: all up to 1000, then every tenth, every hundredth.
-After a crash some are run again, with the same numbers; of these the last is read.
+After a crash some are run again, with the same numbers; of these the last is read, but for what it does not know: a
+site that goes on has no log-likelihood before its next pass over the rows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from gaussip.arrays import NDArray
 from gaussip.errors import FileError
 from gaussip.site.program import Program
 from gaussip.site.records import Lines
-from gaussip.site.state import FIT
+from gaussip.site.state import FIT, INTERVALS, Fitted
 
 FILE = "history.jsonl"
 FIELDS = ("round", "step", "log_likelihood", "change", "disagreement", "undone")
@@ -26,13 +27,15 @@ class Past:
 
     def __init__(self, folder: Path) -> None:
         self._lines = Lines(folder / FILE)
+        self._last = 0
 
     def add(self, program: Program) -> None:
         """Keep the round that just ended, if it is one of those."""
-        number = program.round
-        if program.phase != FIT or number == 0 or not (program.over or is_kept(number)):
+        number, ended = program.round, program.over or program.phase == INTERVALS
+        if program.phase < FIT or number == self._last or not (ended or is_kept(number)):
             return
-        state = program.memory
+        self._last = number
+        state = program.memory.state if isinstance(program.memory, Fitted) else program.memory
         values = (
             number,
             getattr(state, "total", number),  # exact takes several rounds for a step
@@ -59,10 +62,12 @@ def read(folder: Path) -> dict[str, NDArray]:
     try:
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         records = [json.loads(line) for line in lines if line.endswith("\n")]  # the last may just be written
-        rounds = dict(sorted((int(record["round"]), record) for record in records))
+        rounds: dict[int, dict[str, float]] = {}
+        for record in records:
+            known = {name: record[name] for name in FIELDS if record[name] is not None}
+            rounds.setdefault(int(record["round"]), {}).update(known)
         found = {
-            name: np.array([np.nan if record[name] is None else record[name] for record in rounds.values()], float)
-            for name in FIELDS
+            name: np.array([rounds[number].get(name, np.nan) for number in sorted(rounds)], float) for name in FIELDS
         }
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FileError(f"{path} cannot be read: {error}") from error

@@ -22,6 +22,7 @@ from gaussip.parameters import Theta
 from gaussip.preprocessing.agreement import Agreement
 from gaussip.preprocessing.basis import Basis
 from gaussip.rows import Rows
+from gaussip.search import Standard
 from gaussip.selection import Selection
 from gaussip.simulation import site_facts
 from gaussip.site import survey
@@ -29,7 +30,7 @@ from gaussip.site.failing import TOLD, explained, is_lost
 from gaussip.site.informing import Informing
 from gaussip.site.searching import Searching
 from gaussip.site.state import CENTRES, FACTS, FIT, INTERVALS, REDUCE, SEARCH, Agreed, Begin, Fitted
-from gaussip.site.summing import SECRET, Memory
+from gaussip.site.summing import SECRET
 from gaussip.site.task import Own, Task
 from gaussip.start import location_and_spread
 
@@ -51,7 +52,6 @@ class Program:
         self._secret = secret or os.urandom(SECRET)
         self.new_sum: NDArray | None = None  #: of the last exchange, if it ended a sum
         self.selection: Selection | None = None  #: what a search led to
-        self.information: NDArray | None = None  #: of all sites, if it is wanted and the fit converged
         self.exchanges = 0  #: so far
         self._reduced = 0  # exchanges before the survey
         self.basis: Basis | None = None
@@ -142,7 +142,7 @@ class Program:
         if self._machine is not None:
             self._machine.absorb(heard)
             self.memory = self._fitted._replace(summing=self._machine.memory)
-            self.information, self.over = self._machine.information, self._machine.over
+            self.new_sum, self.over = self._machine.new_sum, self._machine.over
             return
         *known, table = self.memory
         self.memory = (*known, np.maximum(table, heard["max"]))
@@ -247,19 +247,27 @@ class Program:
         self.over = self.failure is not None or self.converged or self.round >= self.task.max_rounds
         if self.converged and self.failure is None and self.task.intervals != "none":  # the same at all sites
             self.over = False
-            self._machine = self._informing(None)
+            self._machine = self._informing()
             told = (self.round, self.log_likelihood, self.disagreement)
             self.memory, self.phase = Fitted(self.memory, *told, self._machine.memory), INTERVALS
 
-    def _informing(self, memory: Memory | None) -> Informing:
+    def _informing(self) -> Informing:
         assert self.agreed is not None
-        return Informing(self.task, self.index, self._own, self.estimate(), self.agreed, self._secret, memory)
+        standard = Standard.of(survey.facts_of(self.agreed.facts, self._described).extents)
+        mass = float(self.agreed.facts[:, 0].sum())
+        return Informing(self.task, self.index, self._own, self.estimate(), standard, mass, self._secret)
 
-    def resume_intervals(self, memory: Fitted) -> None:
-        """Go on summing the information from a memory that was kept."""
+    def resume_intervals(self, memory: Fitted, totals: Sequence[NDArray]) -> None:
+        """Go on summing the information from a memory that was kept, after so many sums."""
         self.memory, self.phase, self.converged = memory, INTERVALS, True
         self.log_likelihood = memory.log_likelihood
-        self._machine = self._informing(memory.summing)
+        self._machine = self._informing()
+        self._machine.resume(memory.summing, totals)
+
+    @property
+    def informing(self) -> Informing | None:
+        """What was summed after the fit, if it was."""
+        return self._machine if isinstance(self._machine, Informing) else None
 
     @property
     def change(self) -> float:

@@ -177,7 +177,7 @@ class Reporter:
         here = {q for q in self._near.all if name(self._names[q]) in linked}
         self._since = {q: self._since.get(q, now) for q in here}
         silence = {q: now - max(self._since[q], self._run.heard_at[q]) for q in awaited & here}
-        if all(self._run.heard_at[q] >= self._since[q] for q in silence):
+        if silence and all(self._run.heard_at[q] >= self._since[q] for q in silence):
             self._silent = SILENT
         for q in silence:
             self._run.service.say_hello(q)

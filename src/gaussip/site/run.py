@@ -8,8 +8,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-import numpy as np
-
 from gaussip import __version__
 from gaussip.errors import DisagreementError, FileError, GaussipError, PausedError
 from gaussip.exchange import wire
@@ -18,18 +16,18 @@ from gaussip.federation.folders import SiteFolder
 from gaussip.files import write_json
 from gaussip.selection import Selection
 from gaussip.site.ending import End, end_of, finish, stay_for_others
-from gaussip.site.journal import Entry, Journal, leaves_of, tree_of
+from gaussip.site.journal import Entry, Journal, leaves_of
 from gaussip.site.keeping import Keeping, digest_of
 from gaussip.site.links import Links
 from gaussip.site.mailbox import Mailbox
-from gaussip.site.model import keep_intervals
+from gaussip.site.model import INTERVALS_FILE, SELECTION_FILE, keep_intervals
 from gaussip.site.past import Past
 from gaussip.site.program import Program
 from gaussip.site.records import Records
 from gaussip.site.reporter import Reporter
+from gaussip.site.resuming import resume
 from gaussip.site.service import Service
-from gaussip.site.state import FACTS, FIT, INTERVALS, REDUCE, SEARCH, Begin, Fitted
-from gaussip.site.summing import NO_SUMS
+from gaussip.site.state import FACTS, FIT, REDUCE, Begin
 from gaussip.site.task import Own, refuse_few
 
 
@@ -150,7 +148,7 @@ class SiteRun:
                         self.reporter.paused = str(error)  # for `gaussip site status`
                         raise
                     if self.task.intervals != "none" and self.program.failure is None:
-                        self.records.event("standard errors", **keep_intervals(self._folder, self.program))
+                        self.records.event(keep_intervals(self._folder, self.program))
                     ended = finish(self)
                 if ended["failure"] is None:
                     self._keep(end_of(self.keeping, ended))
@@ -168,25 +166,10 @@ class SiteRun:
         entry = self.journal.last()
         self._first: Entry | None = entry
         if entry is None:
+            for name in (SELECTION_FILE, INTERVALS_FILE):  # of a run before
+                (self._folder.path / name).unlink(missing_ok=True)
             return 1
-        program = self.program
-        if entry.phase != REDUCE and program.phase == REDUCE:
-            program.resume_reduced(*self.keeping.basis())
-        if entry.phase == REDUCE:
-            program.resume_reducing(tree_of(entry.leaves, program.memory))
-        elif entry.phase == SEARCH:
-            memory = tree_of(entry.leaves, (np.empty(0), np.empty(0), NO_SUMS))
-            program.resume_search(memory, self.keeping.sums(memory[-1].number))
-        elif entry.phase in (FIT, INTERVALS):
-            program.begin_fit(self.keeping.agreed())
-            if entry.phase == FIT:
-                program.memory = tree_of(entry.leaves, program.memory)
-            else:
-                program.resume_intervals(tree_of(entry.leaves, Fitted(program.memory, 0, 0.0, 0.0, NO_SUMS)))
-        else:
-            program.memory = tree_of(entry.leaves, (program.memory[0],) * (1 + entry.phase))
-            program.phase = entry.phase
-        program.exchanges = entry.exchange - 1
+        resume(self.program, entry, self.keeping)
         self.service.newest = entry.exchange
         for exchange in range(self.records.last_audited(self._run) + 1, entry.exchange + 1):
             kept = self.journal.message(exchange)
@@ -260,7 +243,7 @@ class SiteRun:
             program.absorb(mine, self.near.combine(mine, heard))
             self._past.add(program)
             if program.new_sum is not None:
-                self.keeping.add_sum(program.new_sum)
+                self.keeping.add_sum(phase, program.new_sum)
             if phase == REDUCE and program.phase == FACTS:
                 assert program.basis is not None
                 self.keeping.write_basis(program.basis, program.exchanges)
@@ -281,10 +264,13 @@ class SiteRun:
 
     def _tell_selection(self, found: Selection) -> None:
         """The number of components that all sites chose."""
-        told = {"components": found.n_components, "criterion": found.criterion, "margin": found.margin}
+        margin = found.margin if len(found.lines) > 1 else None
+        told = {"components": found.n_components, "criterion": found.criterion, "margin": margin}
+        last = found.n_components == self.task.numbers[-1] and len(found.lines) > 1
+        beware = "the last that was looked at: a larger at_most may be better" if last else None
         lines = [line._asdict() for line in found.lines]
-        write_json(self._folder.path / "selection.json", {**told, "ended": found.ended, "lines": lines})
-        self.records.event("agreed on a number of components", **told)
+        write_json(self._folder.path / SELECTION_FILE, {**told, "ended": found.ended, "lines": lines})
+        self.records.event("agreed on a number of components", **told, beware=beware)
 
     def _idle(self, missing: set[int], waited: float) -> None:
         """Nothing came for a moment: ask, and say aloud for whom the site waits."""

@@ -39,8 +39,9 @@ class Searching:
             refuse_range(first, last, float(facts.extents.mass.sum()), task.n_features)
         shared = [self._standard.centres(site) for site in survey.shared_of(centres, task)]
         classes = None if facts.classes is None else self._standard.classes(facts.classes)
-        reg = task.reg_covar / self._standard.spread**2
-        self._search = over(task.numbers, shared, classes, task.seed, reg)
+        unit = 1.0 if task.scale else self._standard.spread  # in which reg_covar is meant
+        reg = task.reg_covar / (unit * np.ones(task.n_features)) ** 2
+        self._search = over(task.numbers, shared, classes, task.seed, reg, task.shrinkage)
         self._measures: dict[int, Callable[[Theta], Moments]] = {}
         self._theta = next(self._search)
         self._best: Best | None = None

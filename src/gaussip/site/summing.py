@@ -21,7 +21,6 @@ from gaussip.exchange import Message
 from gaussip.site.survey import can_be_told, table_of
 
 SECRET = 32  # bytes
-KEY = 8  # numbers of 32 bits each
 
 
 class Memory(NamedTuple):
@@ -78,7 +77,17 @@ class Summing:
         told, limit = message["max"], sums.MODULUS if self.memory.table.size else 2**32
         known = told[np.isfinite(told)]
         whole = ((known >= 0) & (known < limit) & (known == np.floor(known))).all()
-        return bool(whole) and can_be_told(told, self.message()["max"])
+        if not whole or not can_be_told(told, self.message()["max"]):
+            return False
+        return bool(self.memory.table.size) or all(self._usable(row) for row in told if np.isfinite(row).all())
+
+    def _usable(self, row: NDArray) -> bool:
+        """Whether a key is one with which a secret can be made."""
+        try:
+            self._private.exchange(X25519PublicKey.from_public_bytes(row.astype("<u4").tobytes()))
+        except ValueError:
+            return False
+        return True
 
     def absorb(self, heard: Message) -> NDArray | None:
         """One exchange; at the last of a sum, the sum, and an empty one when all keys are known."""

@@ -16,7 +16,9 @@ from gaussip.networks import diameter, mixing_weights, two_way_weights
 from gaussip.parameters import Theta, width
 from gaussip.preprocessing.agreement import Reduction, Wanted, wanted_of
 from gaussip.simulation import warn_if_not_pooled
-from gaussip.uncertainty.information import part_size
+from gaussip.validation import check_mean_weight
+
+LONGEST = 1 << 14  # numbers in a message of sums
 
 
 class Own(NamedTuple):
@@ -58,6 +60,11 @@ class Task(NamedTuple):
         return range(self.n_components if self.at_least is None else self.at_least, self.n_components + 1)
 
     @property
+    def piece(self) -> int:
+        """Numbers of a long part that sites sum at a time."""
+        return max(1, LONGEST // len(self.sites))
+
+    @property
     def longest_message(self) -> int:
         """Bytes that no message of the run exceeds."""
         p = self.n_features if self.wanted is None else self.wanted.most
@@ -65,7 +72,7 @@ class Task(NamedTuple):
         piece = 2 + 4 * p + K * (1 + f) + p**2
         reducing = 0 if self.wanted is None else self.wanted.longest
         fitting = M * piece + M * (M // 24 + 2) + 4 * K * f
-        summing = 0 if self.intervals == "none" else M * (1 + part_size(K, p, robust=self.intervals == "robust"))
+        summing = 0 if self.intervals == "none" else M * self.piece
         return 8 * max(fitting, reducing, summing) + 1024
 
 
@@ -104,6 +111,8 @@ def refuse_few(own: Own, task: Task) -> None:
             f"the table has {counts.sum()} rows that count, fewer than min_count={task.min_count}: what the site "
             "sends would tell too much of them"
         )
+    if task.start == "search" and own.weights is not None:
+        check_mean_weight([own.weights])
     if own.labels is None:
         return
     of_class = np.bincount(own.labels[(own.labels >= 0) & counts], minlength=task.n_components)

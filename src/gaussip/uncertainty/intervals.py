@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from gaussip.arrays import NDArray
 from gaussip.chunks import Chunks, of_array
 from gaussip.data.split import by_column
-from gaussip.errors import DataError, LabelError, SettingError
+from gaussip.errors import DataError, LabelError, SettingError, UncertaintyError
 from gaussip.fitting import Problem
 from gaussip.parameters import Theta, pack, unpack
 from gaussip.streaming import by_name, on_disk, prepare_on_disk
@@ -97,6 +97,7 @@ def uncertainty(
     robust : the sandwich covariance
     watch : told the number of sites done
     """
+    refuse_site_model(mixture)
     check_size(*mixture.means_.shape)
     if mixture.unlabelled_weight != 1 and not robust:
         raise SettingError(
@@ -118,6 +119,16 @@ def uncertainty(
     found = Uncertainty(theta, *concluded(summed, scale, features, robust=robust), robust)
     _warn_if_far(found, apart, mixture.sites_, features)
     return found
+
+
+def refuse_site_model(mixture: Any) -> None:
+    """Refuse the model that a real site keeps: intervals are of the rows of all sites, of which it has its own."""
+    if np.isnan(mixture.history_["bytes"][-1]):
+        raise UncertaintyError(
+            f"this is the model of real site {some(mixture.sites_.tolist())}, fitted to the rows of all sites: its "
+            "intervals are in intervals.csv in the site's folder, where the federation's description asks for them "
+            '(intervals = "plain")'
+        )
 
 
 def _problem(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, features: list[str]) -> Problem:
@@ -144,12 +155,29 @@ def _problem(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, featu
             "give the rows of the fit, with the names of its sites"
         )
     mass = np.asarray(problem.rows.mass)
+    _refuse_other_rows(mixture, mass, problem.sites)
     if mixture.weighting == "equal" and np.ptp(mass) > 1e-9 * mass.max():
         raise SettingError(
             "weighting='equal' with sites of different sizes aims at another estimate than that of all rows: "
             "standard errors are for weighting='rows'"
         )
     return problem
+
+
+def _refuse_other_rows(mixture: Any, mass: NDArray, sites: NDArray) -> None:
+    """Refuse rows that are not as many, by weight, as those of the fit, at every site."""
+    if mixture.site_mass_ is None:  # an older version wrote the model
+        return
+    alone = len(mass) < len(mixture.site_mass_)  # all rows together, at the consensus
+    then = mixture.site_mass_.sum(keepdims=True) if alone else mixture.site_mass_
+    other = np.flatnonzero(~np.isclose(mass, then, rtol=1e-9, atol=0))
+    if other.size:
+        m = other[0]
+        where = "there are" if alone else f"site {some([sites[m]])} has"
+        more = f", and {other.size - 1} other sites differ too" if other.size > 1 else ""
+        raise DataError(
+            f"{where} {mass[m]:.10g} rows (by weight), the fit had {then[m]:.10g}{more}; give the rows of the fit"
+        )
 
 
 def _chunks(X: NDArray, y: Any, sites: Any, sample_weight: Any) -> Any:
