@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gaussip.cli.columns import Features, Labels, NoFeatures, Sites, Tables, Weights, read_columns
 from gaussip.cli.console import Answer, Json, progress, table
-from gaussip.errors import LabelError, SettingError
 from gaussip.files import refuse_overwriting
 
 if TYPE_CHECKING:
@@ -20,19 +20,13 @@ NO_GAP = 1e-6
 
 
 def run(
-    tables: Annotated[
-        list[Path], typer.Argument(metavar="TABLE...", help="CSV or Parquet. One table, or one for each site.")
-    ],
+    tables: Tables,
     components: Annotated[int, typer.Option("--components", "-k", help="Number of components K.")],
-    sites: Annotated[str | None, typer.Option(help="Column that names each row's site.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Column of labels, empty (or -1) where unknown.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
-    feature_columns: Annotated[
-        str | None, typer.Option("--features", help="Feature columns, with commas; default: all others.")
-    ] = None,
-    others: Annotated[
-        str, typer.Option("--no-features", help="Columns that are no features (a patient's number), with commas.")
-    ] = "",
+    sites: Sites = None,
+    labels: Labels = None,
+    weights: Weights = None,
+    feature_columns: Features = None,
+    others: NoFeatures = "",
     network: Annotated[
         str, typer.Option(help="ring, star, random-regular(4), circle, ..., or a .csv with columns sender, hearer.")
     ] = "ring",
@@ -59,7 +53,7 @@ def run(
     Example: `gaussip choose-eta patients.csv --sites hospital --components 3 --network circle`
     """
     from gaussip.data.split import by_column
-    from gaussip.data.tables import listed, pick, read_network, read_sites, without
+    from gaussip.data.tables import read_network
     from gaussip.estimator import NetworkGaussianMixture
     from gaussip.plots import paths_of
     from gaussip.plots.eta import draw_eta
@@ -68,15 +62,8 @@ def run(
     if plot is not None:
         edges = [Path(network)] if network.endswith(".csv") else []
         refuse_overwriting(*paths_of(plot), force=force, inputs=[*tables, *edges])
-    joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
-    if sites is None and named_by_file is None:
-        raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
-    named = listed(feature_columns) if feature_columns else None
-    columns = pick(without(joined, others), features=named, sites=sites, labels=labels, weights=weights)
-    of_row = columns.sites if columns.sites is not None else named_by_file
-    assert of_row is not None
-    if columns.labels is not None and all(label is None for label in columns.labels.tolist()):
-        raise LabelError(f"column {labels!r} holds no labels; leave --labels out to choose without")
+    columns, _ = read_columns(tables, sites, labels, weights, feature_columns, others)
+    of_row = columns.sites
     names = by_column(of_row)[1].tolist()
     mixture = NetworkGaussianMixture(
         components, algorithm="mnem", init_params=start, n_init=n_init, random_state=seed, mixing=mixing,

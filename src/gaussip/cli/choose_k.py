@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gaussip.cli.columns import Features, Labels, NoFeatures, Sites, Tables, Weights, read_columns
 from gaussip.cli.console import Answer, Json, progress, table, with_options
-from gaussip.errors import LabelError, SettingError
 from gaussip.files import refuse_overwriting
 
 if TYPE_CHECKING:
@@ -17,18 +17,12 @@ if TYPE_CHECKING:
 
 
 def run(
-    tables: Annotated[
-        list[Path], typer.Argument(metavar="TABLE...", help="CSV or Parquet. One table, or one for each site.")
-    ],
-    sites: Annotated[str | None, typer.Option(help="Column that names each row's site.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Column of labels, empty (or -1) where unknown.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
-    feature_columns: Annotated[
-        str | None, typer.Option("--features", help="Feature columns, with commas; default: all others.")
-    ] = None,
-    others: Annotated[
-        str, typer.Option("--no-features", help="Columns that are no features (a patient's number), with commas.")
-    ] = "",
+    tables: Tables,
+    sites: Sites = None,
+    labels: Labels = None,
+    weights: Weights = None,
+    feature_columns: Features = None,
+    others: NoFeatures = "",
     at_least: Annotated[int, typer.Option("--min", help="The first number of components.")] = 1,
     at_most: Annotated[int, typer.Option("--max", help="The last number of components.")] = 8,
     criterion: Annotated[str, typer.Option(help="bic, aic or icl.")] = "bic",
@@ -47,22 +41,14 @@ def run(
     """
     import numpy as np
 
-    from gaussip.data.tables import listed, pick, read_sites, without
     from gaussip.plots import paths_of
     from gaussip.selection import choose_components
 
     if plot is not None:
         refuse_overwriting(*paths_of(plot), plot.with_suffix(".svg"), force=force, inputs=tables)
-    joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
-    if sites is None and named_by_file is None:
-        raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
-    joined = without(joined, others)
-    named = listed(feature_columns) if feature_columns else None
-    columns = pick(joined, features=named, sites=sites, labels=labels, weights=weights)
-    of_row = columns.sites if columns.sites is not None else named_by_file
+    columns, _ = read_columns(tables, sites, labels, weights, feature_columns, others)
+    of_row = columns.sites
     assert of_row is not None
-    if columns.labels is not None and all(label is None for label in columns.labels.tolist()):
-        raise LabelError(f"column {labels!r} holds no labels; leave --labels out to choose without")
     X = np.column_stack([column.to_numpy() for column in columns.X.columns])
     with progress(at_most + 1) as advance:
         found = choose_components(

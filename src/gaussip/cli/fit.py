@@ -9,26 +9,21 @@ from typing import Annotated, Any
 
 import typer
 
+from gaussip.cli.columns import Features, Labels, NoFeatures, Sites, Tables, Weights, read_columns
 from gaussip.cli.console import Answer, Json, component_names, progress, table
-from gaussip.errors import CollapseError, GaussipError, LabelError, SettingError, StartError
+from gaussip.errors import CollapseError, GaussipError, SettingError, StartError
 from gaussip.files import refuse_overwriting
 
 
 def run(
-    tables: Annotated[
-        list[Path], typer.Argument(metavar="TABLE...", help="CSV or Parquet. One table, or one for each site.")
-    ],
+    tables: Tables,
     components: Annotated[int, typer.Option("--components", "-k", help="Number of components K.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes (.npz).")],
-    sites: Annotated[str | None, typer.Option(help="Column that names each row's site.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Column of labels, empty (or -1) where unknown.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
-    feature_columns: Annotated[
-        str | None, typer.Option("--features", help="Feature columns, with commas; default: all others.")
-    ] = None,
-    others: Annotated[
-        str, typer.Option("--no-features", help="Columns that are no features (a patient's number), with commas.")
-    ] = "",
+    sites: Sites = None,
+    labels: Labels = None,
+    weights: Weights = None,
+    feature_columns: Features = None,
+    others: NoFeatures = "",
     algorithm: Annotated[str, typer.Option(help="exact, mnem, nnem, dem, ngd, local or em.")] = "exact",
     network: Annotated[
         str, typer.Option(help="ring, star, random-regular(4), circle, ..., or a .csv with columns sender, hearer.")
@@ -60,23 +55,17 @@ def run(
     Example: `gaussip fit patients.csv --sites hospital --labels diagnosis --components 3 --out model.npz`
     """
     from gaussip.data.split import by_column
-    from gaussip.data.tables import listed, pick, read_network, read_sites, without
+    from gaussip.data.tables import read_network
     from gaussip.estimator import NetworkGaussianMixture
     from gaussip.fitting import INITS
-    from gaussip.validation import check_choice, is_unlabelled
+    from gaussip.validation import check_choice
 
     check_choice("exchange", exchange, ("memory", "mpi"))
     refuse_overwriting(out, force=force, inputs=[*tables, *([Path(network)] if network.endswith(".csv") else [])])
-    joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
-    if sites is None and named_by_file is None and algorithm != "em":
-        raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
-    named = listed(feature_columns) if feature_columns else None
-    joined = without(joined, others)
-    columns = pick(joined, features=named, sites=sites, labels=labels, weights=weights)
-    of_row = columns.sites if columns.sites is not None else named_by_file
-    n_labelled = sum(not is_unlabelled(v) for v in columns.labels.tolist()) if columns.labels is not None else 0
-    if columns.labels is not None and n_labelled == 0:
-        raise LabelError(f"column {labels!r} holds no labels; leave --labels out to fit without")
+    columns, n_labelled = read_columns(
+        tables, sites, labels, weights, feature_columns, others, alone=algorithm == "em"
+    )
+    of_row = columns.sites
     goes_on = start not in INITS
     if goes_on and not Path(start).is_file():
         raise SettingError(f"--start is {', '.join(INITS)} or a model file, and there is no file {start!r}")

@@ -6,25 +6,22 @@ the information, piece by piece, so that no message is long.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from gaussip import sums
 from gaussip.arrays import NDArray
 from gaussip.chunks import of_array
 from gaussip.errors import UncertaintyError
-from gaussip.exchange import Message
 from gaussip.parameters import Theta, to_psi, to_theta
 from gaussip.search import Standard
-from gaussip.site.summing import Memory, Summing
+from gaussip.site.summing import Series, Summing
 from gaussip.site.task import Own, Task
 from gaussip.uncertainty.information import part_size, scales, site_part
 
 FINE = 1 << 18  # by which estimates are multiplied before they are summed in whole steps
 
 
-class Informing:
+class Informing(Series):
     """The machine of one site.
 
     Parameters
@@ -38,44 +35,19 @@ class Informing:
         self, task: Task, index: int, own: Own, theta: Theta, standard: Standard, mass: float, secret: bytes
     ) -> None:
         self._task, self._own, self._theta, self._standard, self._mass = task, own, theta, standard, mass
-        self._summing = Summing(secret, "information", index, len(task.sites), task.diameter)
+        super().__init__(Summing(secret, "information", index, len(task.sites), task.diameter))
         self._robust = task.intervals == "robust"
-        self._part: NDArray | None = None
+        self._own_part: NDArray | None = None
         self._totals: list[NDArray] = []
-        self.new_sum: NDArray | None = None  #: of the last exchange, if it ended a sum
 
-    @property
-    def memory(self) -> Memory:
-        """What is to be kept; the sums so far are kept beside it."""
-        return self._summing.memory
-
-    def resume(self, memory: Memory, totals: Sequence[NDArray]) -> None:
-        """Go on from a memory that was kept, after so many sums."""
-        self._totals = list(totals)
-        self._summing.resume(memory)
-
-    def message(self) -> Message:
-        """What the neighbours get."""
-        return self._summing.message()
-
-    def check(self, message: Message) -> bool:
-        """Whether a neighbour can have sent this."""
-        return self._summing.check(message)
-
-    def absorb(self, heard: Message) -> None:
-        """One exchange."""
-        total, self.new_sum = self._summing.absorb(heard), None
-        if total is None:
-            return
-        if total.size:
-            self.new_sum = total
-            self._totals.append(total)
+    def _part(self) -> NDArray:
         if not self._totals:
-            self._summing.begin(FINE * self._standard.unit.standard(to_psi(self._theta)).ravel())
-        elif not self.over:
-            done = len(self._totals) - 1
-            size = self._task.piece
-            self._summing.begin(self._whole_part()[done * size : (done + 1) * size])
+            return np.asarray(FINE * self._standard.unit.standard(to_psi(self._theta)).ravel())
+        size, done = self._task.piece, len(self._totals) - 1
+        return self._whole_part()[done * size : (done + 1) * size]
+
+    def _take(self, total: NDArray) -> None:
+        self._totals.append(total)
 
     @property
     def over(self) -> bool:
@@ -102,14 +74,14 @@ class Informing:
 
     def _whole_part(self) -> NDArray:
         """The site's part, after a mark that is not zero where it has none."""
-        if self._part is None:
+        if self._own_part is None:
             rows = of_array(self._own.X, self._own.labels, self._own.weights)
             try:
                 part = site_part(
                     rows, self._theta, self.scale, robust=self._robust,
                     unlabelled_weight=self._task.unlabelled_weight, most=sums.LARGEST_SUM / len(self._task.sites),
                 )  # fmt: skip
-                self._part = np.concatenate([[0.0], part])
+                self._own_part = np.concatenate([[0.0], part])
             except UncertaintyError:  # the others must not wait for this site
-                self._part = np.append(1.0, np.zeros(self._size))
-        return self._part
+                self._own_part = np.append(1.0, np.zeros(self._size))
+        return self._own_part

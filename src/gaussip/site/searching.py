@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.exchange import Message
 from gaussip.moments import Moments, prepared
 from gaussip.parameters import Theta
 from gaussip.rows import Rows
 from gaussip.search import Best, Standard, Totals, over, part_of
 from gaussip.selection.components import Selection, refuse_range
 from gaussip.site import survey
-from gaussip.site.summing import Memory, Summing
+from gaussip.site.summing import Series, Summing
 from gaussip.site.survey import Facts
 from gaussip.site.task import Task
 
 
-class Searching:
+class Searching(Series):
     """The search that all sites run, from the same facts and sums.
 
     Parameters
@@ -31,8 +30,7 @@ class Searching:
 
     def __init__(self, task: Task, index: int, rows: Rows, facts: Facts, centres: NDArray, secret: bytes) -> None:
         self._task, self._rows = task, rows
-        self._summing = Summing(secret, "search", index, len(task.sites), task.diameter)
-        self.new_sum: NDArray | None = None  #: of the last exchange, if it ended a sum
+        super().__init__(Summing(secret, "search", index, len(task.sites), task.diameter))
         self._standard = Standard.of(facts.extents)
         first, last = task.numbers[0], task.numbers[-1]
         if first < last:
@@ -47,37 +45,11 @@ class Searching:
         self._best: Best | None = None
 
     @property
-    def memory(self) -> Memory:
-        """What is to be kept; the sums so far are kept beside it."""
-        return self._summing.memory
-
-    def resume(self, memory: Memory, totals: Sequence[NDArray]) -> None:
-        """Go on from a memory that was kept, after so many sums."""
-        for total in totals:
-            self._take(total)
-        self._summing.resume(memory)
-
-    def message(self) -> Message:
-        """What the neighbours get."""
-        return self._summing.message()
-
-    def check(self, message: Message) -> bool:
-        """Whether a neighbour can have sent this."""
-        return self._summing.check(message)
-
-    def absorb(self, heard: Message) -> None:
-        """One exchange."""
-        total, self.new_sum = self._summing.absorb(heard), None
-        if total is None:
-            return
-        if total.size:
-            self.new_sum = total
-            self._take(total)
-        if self._best is None:
-            self._summing.begin(self._part())
+    def over(self) -> bool:
+        """Whether the best mixture is known."""
+        return self._best is not None
 
     def _part(self) -> NDArray:
-        """The site's part of the next sum."""
         K = len(self._theta.weights)
         if K not in self._measures:
             labelled = None if self._rows.labelled is None else self._rows.labelled[:K]
@@ -87,7 +59,6 @@ class Searching:
             return part_of(found, self._standard, len(self._task.sites))
 
     def _take(self, total: NDArray) -> None:
-        """The sum that all sites agreed on."""
         try:
             self._theta = self._search.send(Totals.of(total, len(self._theta.weights)))
         except StopIteration as end:

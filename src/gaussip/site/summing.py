@@ -8,6 +8,8 @@ those who listen and compute; not from a neighbour that passes on another key th
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -110,3 +112,54 @@ class Summing:
                     common = self._private.exchange(X25519PublicKey.from_public_bytes(key))
                     self._secrets[other] = hashlib.sha256(common + both).digest()
         return self._secrets
+
+
+class Series(ABC):
+    """A site's part in sums of which each depends on those before; a machine as the others of a site's run."""
+
+    def __init__(self, summing: Summing) -> None:
+        self._summing = summing
+        self.new_sum: NDArray | None = None  #: of the last exchange, if it ended a sum
+
+    @property
+    @abstractmethod
+    def over(self) -> bool:
+        """Whether no further sum is wanted."""
+
+    @abstractmethod
+    def _part(self) -> NDArray:
+        """The site's part of the next sum."""
+
+    @abstractmethod
+    def _take(self, total: NDArray) -> None:
+        """Take in a sum that all sites agreed on."""
+
+    @property
+    def memory(self) -> Memory:
+        """What is to be kept; the sums so far are kept beside it."""
+        return self._summing.memory
+
+    def resume(self, memory: Memory, totals: Sequence[NDArray]) -> None:
+        """Go on from a memory that was kept, after so many sums."""
+        for total in totals:
+            self._take(total)
+        self._summing.resume(memory)
+
+    def message(self) -> Message:
+        """What the neighbours get."""
+        return self._summing.message()
+
+    def check(self, message: Message) -> bool:
+        """Whether a neighbour can have sent this."""
+        return self._summing.check(message)
+
+    def absorb(self, heard: Message) -> None:
+        """One exchange."""
+        total, self.new_sum = self._summing.absorb(heard), None
+        if total is None:
+            return
+        if total.size:
+            self.new_sum = total
+            self._take(total)
+        if not self.over:
+            self._summing.begin(self._part())
