@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gaussip import start, sums
-from gaussip.arrays import NDArray, to_device
+from gaussip.arrays import NDArray, namespace
 from gaussip.moments import moments
 from gaussip.parameters import Theta
 from gaussip.rows import Rows
@@ -36,14 +36,15 @@ def run(
     watch : called after every pass over the rows
     """
     M, like, of_components = rows.shape[0], rows.centres, dict[int, Rows]()
+    xp = namespace(like)
     try:
         theta = next(search)
         while True:
             K = len(theta.weights)
             if K not in of_components:
                 of_components = {K: _with_components(rows, K)}
-            everywhere = (np.broadcast_to(part, (M, *part.shape)) for part in standard.original(theta))
-            there = Theta(*(to_device(part, str(getattr(like, "device", "cpu"))) for part in everywhere))
+            everywhere = (np.array(np.broadcast_to(part, (M, *part.shape))) for part in standard.original(theta))
+            there = Theta(*(xp.asarray(part, dtype=like.dtype, device=like.device) for part in everywhere))
             found = moments(of_components[K], there)
             totals = Totals.of(sums.agreed(part_of(found, standard, M)), K)
             if watch is not None:
