@@ -81,7 +81,10 @@ def _sites(out: Path, rounds: int, quiet: bool) -> Outcome:
         return table(columns, rows, f"8 sites, 8 processes, mutual TLS: {note}", texts=["state"])
 
     with Live(console=err, refresh_per_second=4, transient=False) as live:
-        return run_sites(out, rounds, lambda statuses, note: live.update(drawn(statuses, note)))
+        found = run_sites(out, rounds, lambda statuses, note: live.update(drawn(statuses, note)))
+    if not err.is_terminal:
+        err.print()  # the table was drawn once, without an end of line
+    return found
 
 
 def _number(value: float | None) -> str:
