@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shlex
-import signal
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from typer.testing import CliRunner
 
-from federations import Federation
 from gaussip import NetworkGaussianMixture, model_file
 from gaussip.algorithms import REGISTRY, exact
 from gaussip.cli import app
@@ -28,17 +26,11 @@ from gaussip.diagnosis import CHECKS, decay, diagnose, evidence, examine
 from gaussip.diagnosis.components import cheapest_merger, thinness
 from gaussip.diagnosis.sites import own_maps
 from gaussip.errors import DiagnosisWarning, FederationError, ModelFileError
-from gaussip.exchange.neighbours import Neighbours
 from gaussip.fitting import prepare
 from gaussip.merging import bhattacharyya
 from gaussip.moments import moments, summary
 from gaussip.parameters import Theta, to_psi, to_theta, unit_of
 from gaussip.rows import Rows
-from gaussip.site.keeping import Keeping
-from gaussip.site.past import Past, is_kept
-from gaussip.site.past import read as read_past
-from gaussip.site.program import Program
-from gaussip.site.table import read_own
 from gaussip.theory import contraction
 
 quiet = pytest.mark.filterwarnings(
@@ -424,103 +416,6 @@ def test_a_remedy_keeps_what_was_asked_for(tmp_path):
     assert "TABLE --components 2 --algorithm em " in found(tmp_path / "alone.npz")["not enough rounds"].remedy
 
 
-def test_rounds_that_were_run_twice(tmp_path):
-    """The later is read, but what it does not know does not replace a number."""
-    line = '{"round": %d, "step": %d, "log_likelihood": %s, "change": %s, "disagreement": 0.5, "undone": 0}\n'
-    lines = [(1, 1, "-3.5", "0.1"), (2, 2, "-3.0", "0.2"), (2, 2, "null", "0.25"), (1, 1, "-3.25", "null")]
-    (tmp_path / "history.jsonl").write_text("".join(line % one for one in lines))
-    kept = read_past(tmp_path)
-    assert kept["round"].tolist() == [1, 2]
-    assert kept["log_likelihood"].tolist() == [-3.25, -3.0]
-    assert kept["change"].tolist() == [0.1, 0.25]
-
-
-@pytest.mark.parametrize("algorithm", ["mnem", "exact"])
-def test_the_last_round_is_kept_before_intervals(tmp_path, algorithm):
-    federation = Federation(tmp_path, 3, algorithm=algorithm, eta=0.2, tol=1e-4, max_rounds=3000, intervals="plain")
-    (tmp_path / "kept").mkdir()
-    past = Past(tmp_path / "kept")
-    program = run_sites(federation, past.add)
-    past.close()
-    kept = read_past(tmp_path / "kept")
-    assert program.converged
-    assert program.exchanges > program.round
-    assert kept["round"][-1] == program.round
-    assert kept["change"][-1] == program.change <= 1e-4
-    assert kept["log_likelihood"][-1] == program.log_likelihood
-    assert len((tmp_path / "kept" / "history.jsonl").read_text().splitlines()) == len(kept["round"])
-
-
-def test_rounds_that_a_site_keeps():
-    kept = [number for number in range(1, 20_001) if is_kept(number)]
-    assert kept[:1000] == list(range(1, 1001))
-    assert kept[1000:1002] == [1010, 1020]
-    assert kept[-2:] == [19_900, 20_000]
-
-
-@pytest.fixture
-def federation(tmp_path):
-    return Federation(tmp_path, 3, algorithm="mnem", tol=1e-6, max_rounds=90)
-
-
-def run_sites(federation, past):
-    """The sites' machines in this process; ``past`` is told every exchange of the first."""
-    task = federation.description.task()
-    owns = [read_own(federation.path / f"{name}.csv", federation.description) for name in federation.names]
-    programs = [Program(task, m, own) for m, own in enumerate(owns)]
-    near = [Neighbours(task.W, m) for m in range(len(owns))]
-    while not programs[0].over:
-        sent = [program.message() for program in programs]
-        for program, place, mine in zip(programs, near, sent, strict=True):
-            program.absorb(mine, place.combine(mine, {q: sent[q] for q in place.heard}))
-        past(programs[0])
-    return programs[0]
-
-
-def test_a_site_s_own_history_survives_a_crash_and_is_diagnosed(federation):
-    """Killed while a line was written, it runs some rounds again; nothing is there twice."""
-    from gaussip.federation.folders import read
-
-    folder = read(federation.folders / "s0")
-    keeping = Keeping(folder.run)
-    with pytest.raises(FederationError, match="no history of rounds yet"):
-        diagnose(folder.path)
-    keeping.make()
-    files = [Past(folder.run)]
-
-    def past(program):
-        files[-1].add(program)
-        if program.round == 30 and len(files) == 1:
-            files[0].close()
-            with open(folder.run / "history.jsonl", "a") as file:
-                file.write('{"round": 31, "ste')
-            files.append(Past(folder.run))
-            for _ in range(2):
-                files[-1].add(program)  # run again after the crash
-
-    program = run_sites(federation, past)
-    files[-1].close()
-    kept = read_past(folder.run)
-    assert kept["round"].tolist() == list(range(1, 91))
-    simulated = federation.simulated()
-    assert kept["change"][-1] == program.change
-    assert np.nanmin(kept["change"]) >= simulated.history.change.min()
-    keeping.write_agreed(program.agreed)
-    still = examine(evidence.of(folder.path))
-    assert still.not_judged["not enough rounds"] == "the sites still run"
-    keeping.write_checkpoint(program.round, program.estimate())
-    end = {"acknowledged": True, "rounds": 90, "exchanges": 99, "converged": False, "failure": None}
-    keeping.write_end(**end)
-    judged = examine(evidence.of(folder.path))
-    (finding,) = judged.findings
-    assert finding.name == "not enough rounds"
-    assert "Exact, or a larger eta, takes fewer." in finding.sentence
-    assert re.search(r"agree on max_rounds = \d+ in every site's federation.toml", finding.remedy)
-    assert judged.not_judged["a site pulls away"] == "a site knows its own estimate only"
-    keeping.write_end(**end | {"failure": {"site": "s1", "component": 0, "cause": "its weight vanished (0)"}})
-    assert "s1: its weight vanished" in found(folder.path)["step too large"].sentence
-
-
 @pytest.mark.slow
 @quiet
 def test_the_page(tmp_path, monkeypatch, capsys):
@@ -538,21 +433,6 @@ def test_the_page(tmp_path, monkeypatch, capsys):
         assert re.fullmatch(".*".join(parts), told)
     exec(twice, {})
     assert "['duplicated component'] mixture.set_params(n_components=2)" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_real_site_is_diagnosed_after_a_kill(tmp_path):
-    with Federation(tmp_path, 3, algorithm="mnem", eta=0.002, tol=1e-6, max_rounds=900) as sites:
-        sites.start()
-        sites.until_round("s1", 30)
-        sites.signal("s1", signal.SIGKILL)
-        sites.start("s1")
-        sites.finish()
-        folder = sites.folders / "s1"
-        assert [f.name for f in diagnose(folder)] == ["not enough rounds"]
-        assert evidence.of(folder).round.tolist() == list(range(1, 901))
-        with pytest.raises(ModelFileError, match="give the site's folder"):
-            diagnose(folder / "model.npz")
 
 
 def test_decay_of_a_known_rate():

@@ -138,8 +138,12 @@ def from_centres(shared: Sequence[Centres], n_components: int, spread: NDArray, 
     centres = member @ means / totals[:, None]
     apart = means - centres[group]
     between = np.stack([(r[:, None] * apart).T @ apart for r in member])
-    within = sum(site.within for site in shared) / counts.sum()  # the groups' common covariance
-    return _shrunk(totals, centres, between + totals[:, None, None] * within, spread)
+    return _shrunk(totals, centres, between + totals[:, None, None] * common_within(shared), spread)
+
+
+def common_within(shared: Sequence[Centres]) -> NDArray:
+    """The covariance (p, p) that all sites' groups have in common."""
+    return np.asarray(sum(site.within for site in shared) / np.concatenate([site.counts for site in shared]).sum())
 
 
 def kmeans(

@@ -63,7 +63,7 @@ def drawn(shared: Sequence[Centres], n_components: int, seed: int) -> Theta:
         apart = np.min([((means - one) ** 2).sum(axis=1) for one in chosen], axis=0)
     nearest = np.argmin([((means - one) ** 2).sum(axis=1) for one in chosen], axis=0)
     totals = np.bincount(nearest, weights=counts, minlength=n_components)
-    within = sum(site.within for site in shared) / counts.sum()
+    within = start.common_within(shared)
     between = np.diag(counts @ (means - np.stack(chosen)[nearest]) ** 2 / counts.sum())
     return Theta(
         totals / totals.sum(),

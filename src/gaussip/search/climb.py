@@ -25,6 +25,7 @@ SHORT = 15  # steps after which a start is judged
 LONG = 1000  # steps after which the best are taken as they are
 KEPT = 3  # starts that go on
 NEAR = 0.02  # of log-likelihood, still to be gained: far below what a criterion tells apart
+DOUBT = 20  # times what seems to be left to gain, a climb may still gain: gains may grow again
 WORTH = 0.1  # of log-likelihood: a move that gains less is not taken
 NOTHING = 1e-6  # of log-likelihood: no gain at all
 FRACTION = 1 << 15  # finer steps for what a log-likelihood has beyond its whole part: gains are small
@@ -115,7 +116,7 @@ class Climb:
             before = self.height
             self.theta, self.totals = theta, (yield theta)
             self._gains = [*self._gains[1:], self.height - before]
-            if not np.isfinite(self.height) or self.left < NEAR or self.height + 20 * self.left < above:
+            if not np.isfinite(self.height) or self.left < NEAR or self.height + DOUBT * self.left < above:
                 return
 
 

@@ -12,7 +12,7 @@ from gaussip.errors import StartError
 from gaussip.parameters import Theta
 from gaussip.search.candidates import candidates
 from gaussip.search.climb import Found, Rule, Steps, Totals, best_of
-from gaussip.start import Centres, Classes
+from gaussip.start import Centres, Classes, common_within
 
 SEEDS = 5  # of k-means over the shared centres, and of centres drawn at random
 
@@ -40,8 +40,7 @@ def over(
     reg : (p,), added to every variance
     shrinkage : the share of every covariance that is the one within the shared groups
     """
-    within = sum(site.within for site in shared) / max(1.0, sum(site.counts.sum() for site in shared))
-    rule = Rule(reg, shrinkage, within)
+    rule = Rule(reg, shrinkage, common_within(shared) if shrinkage else 0.0)
     labelled = 0 if classes is None else int(np.flatnonzero(classes.counts).max(initial=-1)) + 1
     seeds = [(seed + j) % 2**32 for j in range(SEEDS)]
 

@@ -70,6 +70,7 @@ def searched(
     shrinkage: float,
 ) -> Theta:
     """The best of many starts; see `shared_by`."""
+    check_mean_weight(weights)
     standard, shared, classes = shared_by(values, weights, rows, n_components, seed)
     numbers = range(n_components, n_components + 1)
     best = run(over(numbers, shared, classes, seed, reg_covar / standard.spread**2, shrinkage), rows, standard)
@@ -87,7 +88,6 @@ def shared_by(
     rows : the same, with labels
     n_groups : of rows at each site, whose centres it shares
     """
-    check_mean_weight(weights)
     pairs = list(zip(values, weights if weights is not None else [None] * len(values), strict=True))
     extents = [start.extent_of(x, v) for x, v in pairs]
     standard = Standard.of(Extent(*map(np.stack, zip(*extents, strict=True))))
