@@ -73,7 +73,7 @@ def test_after_a_power_failure_at_two_neighbours(tmp_path):
         ready(sites)
         lost = [0]
         for _ in range(4):  # where both had just forced everything to disk, once more
-            time.sleep(0.7)
+            sites.until_round("s0", sites.status("s0")["round"] + 20)  # all run again
             for name in ("s1", "s2"):
                 sites.signal(name, signal.SIGKILL)
             run, longest = sites.status("s0")["run"], sites.description.task().longest_message
