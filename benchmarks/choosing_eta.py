@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from gaussip import NetworkGaussianMixture
-from gaussip.data.generate import Dataset, Setting, draw
 from gaussip.errors import CollapseError
-from gaussip.parameters import Theta, align, pack, to_psi, to_theta
-from gaussip.selection import Step, choose_eta
-from gaussip.selection.precision import Ruler
+from gaussip.mixture.theta import Theta, align, pack, to_psi, to_theta
+from gaussip.step_size import Step, choose_eta
+from gaussip.step_size.precision import Ruler
+from gaussip.studies.simulation_model import Dataset, Setting, draw
 
 ETAS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 NETWORKS = ("circle", "ring", "complete", "random-regular(4)", "star", "fixed-degree(3)")

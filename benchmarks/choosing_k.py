@@ -20,8 +20,8 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from gaussip import NetworkGaussianMixture
-from gaussip.data.generate import Dataset, Setting, draw
 from gaussip.selection import Selection, agreed_criteria, choose_components
+from gaussip.studies.simulation_model import Dataset, Setting, draw
 
 CELLS = [(2.0, 0.0), (4.0, 0.0), (1.0, 0.0), (1.0, 0.1)]  # Delta and the labelled fraction
 NETWORKS = ("circle", "fixed-degree(2)")

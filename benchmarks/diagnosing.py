@@ -19,11 +19,13 @@ import numpy as np
 
 from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import exact
-from gaussip.data.generate import Dataset, Setting, draw, true_parameters
-from gaussip.diagnosis import CHECKS, diagnose
-from gaussip.parameters import to_psi, unit_of
-from gaussip.rows import Rows
-from gaussip.theory import contraction
+from gaussip.diagnosis import diagnose
+from gaussip.findings import CHECKS
+from gaussip.mixture.theta import to_psi
+from gaussip.mixture.units import unit_of
+from gaussip.rows.rows import Rows
+from gaussip.studies.simulation_model import Dataset, Setting, draw, true_parameters
+from gaussip.studies.theory import contraction
 
 OVERLAPPING: dict[str, Any] = {"delta": 0.8, "n_rows": 6000}
 APART = 3.0  # standard deviations between neighbouring groups of a healthy run

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from gaussip.comparison import Trial
-from gaussip.data.generate import Setting
-from gaussip.methods import Method
-from gaussip.parameters import Theta, to_psi
+from gaussip.mixture.theta import Theta, to_psi
+from gaussip.studies.comparison import Trial
+from gaussip.studies.methods import Method
+from gaussip.studies.simulation_model import Setting
 
 ROWS: list[tuple[str, str, dict[str, Any], int | None]] = [
     ("complete", "complete", {}, 100),

@@ -9,12 +9,12 @@ import numpy as np
 
 from gaussip.algorithms import make
 from gaussip.arrays import to_device
-from gaussip.data.generate import Setting, draw, paper_start
-from gaussip.moments import moments
+from gaussip.mixture.theta import Theta, place
 from gaussip.networks import mixing_weights
-from gaussip.parameters import Theta
-from gaussip.rows import Rows
-from gaussip.simulation import place, simulate
+from gaussip.rows.moments import moments
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
+from gaussip.studies.simulation_model import Setting, draw, paper_start
 from machine import Roof
 from problem import Workload
 

@@ -18,9 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gaussip import NetworkGaussianMixture
 from gaussip.arrays import NDArray
-from gaussip.data.generate import Dataset, Setting, draw
 from gaussip.errors import GaussipError
-from gaussip.parameters import Theta, pack, upper_triangle
+from gaussip.mixture.theta import Theta, pack, upper_triangle
+from gaussip.studies.simulation_model import Dataset, Setting, draw
 
 FITS: dict[str, dict[str, Any]] = {
     "em": {"algorithm": "em", "max_rounds": 20_000},

@@ -12,13 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from gaussip.algorithms import make
-from gaussip.data.generate import sample
 from gaussip.kernels import REFERENCE, kernel_for
-from gaussip.moments import moments
+from gaussip.mixture.sampling import sample
+from gaussip.mixture.theta import Theta, width
 from gaussip.networks import mixing_weights
-from gaussip.parameters import Theta, width
-from gaussip.rows import Rows
-from gaussip.simulation import simulate
+from gaussip.rows.moments import moments
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
 
 
 class Workload(NamedTuple):

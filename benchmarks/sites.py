@@ -19,12 +19,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from gaussip.data.generate import Setting, draw
-from gaussip.data.tables import write_table
-from gaussip.demo_sites import free_ports
-from gaussip.exchange.neighbours import Neighbours
+from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.federation import description, folders
-from gaussip.site.links import Links
+from gaussip.node.links import Links
+from gaussip.rows.tables import write_table
+from gaussip.studies.demo_sites import free_ports
+from gaussip.studies.simulation_model import Setting, draw
 
 ROWS, FEATURES, ROUNDS = 1500, 6, {8: 3000, 20: 1000}
 WARM = 50  # exchanges until all links are there

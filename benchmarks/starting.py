@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from gaussip import NetworkGaussianMixture
 from gaussip.arrays import NDArray
-from gaussip.data.generate import Setting, draw
-from gaussip.parameters import Theta
+from gaussip.mixture.theta import Theta
+from gaussip.studies.simulation_model import Setting, draw
 
 NEAR = 1e-6  # of the mean log-likelihood
 

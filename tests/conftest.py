@@ -11,9 +11,9 @@ import pyarrow.csv
 import pytest
 
 from gaussip import NetworkGaussianMixture
-from gaussip.data.generate import Dataset, Setting, draw, paper_start
-from gaussip.parameters import Theta
-from gaussip.rows import Rows
+from gaussip.mixture.theta import Theta
+from gaussip.rows.rows import Rows
+from gaussip.studies.simulation_model import Dataset, Setting, draw, paper_start
 
 
 @pytest.fixture(scope="session")

@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from gaussip.data.generate import Setting, draw
-from gaussip.demo_sites import free_ports
 from gaussip.federation import description, folders
-from gaussip.fitting import Given, prepare, seeds_of, starts
-from gaussip.model_file import read as read_model
-from gaussip.simulation import simulate
-from gaussip.start import MIN_COUNT
+from gaussip.files.archive import read as read_model
+from gaussip.rows.problem import prepare, seeds_of
+from gaussip.simulation.run import simulate
+from gaussip.starts.given import Given, starts
+from gaussip.starts.shared import MIN_COUNT
+from gaussip.studies.demo_sites import free_ports
+from gaussip.studies.simulation_model import Setting, draw
 
 
 def _toml(value):

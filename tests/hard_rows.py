@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gaussip.arrays import to_numpy
-from gaussip.parameters import Theta
-from gaussip.rows import Rows
+from gaussip.mixture.theta import Theta
+from gaussip.rows.rows import Rows
 
 SIZES = (1, 2, 7, 8, 9, 64, 257, 2100)  # no multiple of a vector or a block, and one of each
 HARD = (

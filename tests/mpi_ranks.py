@@ -6,11 +6,11 @@ import sys
 
 import numpy as np
 
-from gaussip.data.generate import Setting, draw, paper_start
 from gaussip.exchange.mpi import Mpi
-from gaussip.parameters import pack
-from gaussip.site.program import Program
-from gaussip.site.task import Own, make_task
+from gaussip.mixture.theta import pack
+from gaussip.phases.program import Program
+from gaussip.phases.task import Own, make_task
+from gaussip.studies.simulation_model import Setting, draw, paper_start
 
 SITES, ROUNDS = ("A", "B", "C", "D"), 25
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gaussip.exchange.neighbours import Neighbours
-from gaussip.fitting import seeds_of
-from gaussip.site.program import Program
-from gaussip.site.task import Own
+from gaussip.exchange.neighbourhood import Neighbours
+from gaussip.phases.program import Program
+from gaussip.phases.task import Own
+from gaussip.rows.problem import seeds_of
 
 NAMES = ("Basel", "Bern", "Biel", "Chur", "Genf")
 

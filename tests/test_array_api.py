@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from gaussip.algorithms import REGISTRY, make
-from gaussip.moments import moments
+from gaussip.mixture.theta import Theta
 from gaussip.networks import mixing_weights
-from gaussip.parameters import Theta
-from gaussip.rows import Rows
-from gaussip.simulation import simulate
+from gaussip.rows.moments import moments
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
 
 
 def strict_rows(dataset):
@@ -53,9 +53,9 @@ class Hide(MetaPathFinder):
 sys.meta_path.insert(0, Hide())
 import warnings
 import gaussip
-from gaussip.comparison import Trial, compare
-from gaussip.methods import parse_method
-from gaussip.data.generate import Setting
+from gaussip.studies.comparison import Trial, compare
+from gaussip.studies.methods import parse_method
+from gaussip.studies.simulation_model import Setting
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     methods = [parse_method(name, 0.1) for name in ("em", "semi-mnem", "dem")]

@@ -5,28 +5,26 @@ from __future__ import annotations
 import json
 import math
 import re
-import warnings
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from command import gaussip
-from gaussip import NetworkGaussianMixture, estimator
+from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import make
 from gaussip.cli import app
-from gaussip.data.generate import Setting, draw, paper_start
-from gaussip.errors import DataError, DiagnosisWarning, NetworkError, PooledTargetWarning, SettingError
+from gaussip.errors import DataError, NetworkError, PooledTargetWarning, SettingError
+from gaussip.inference.information import parameter_names
+from gaussip.mixture.theta import Theta, pack, to_psi
 from gaussip.networks import measures, mixing_weights
-from gaussip.parameters import Theta, pack, to_psi
-from gaussip.rows import Rows
-from gaussip.selection import choose_eta, fit_shrinking, precision
-from gaussip.selection.outlook import CLOSE, Outlook
-from gaussip.simulation import simulate
-from gaussip.theory import contraction, site_maps
-from gaussip.uncertainty.information import parameter_names
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
+from gaussip.step_size import choose_eta, precision
+from gaussip.step_size.outlook import CLOSE, Outlook
+from gaussip.studies.simulation_model import Setting, draw, paper_start
+from gaussip.studies.theory import contraction, site_maps
 
 TWO = {"weights": (0.6, 0.4), "correlations": (0.5, 0.1)}
 
@@ -186,47 +184,6 @@ def test_with_a_budget_the_error_at_its_end_is_least(sorted_data):
         assert step.mse <= min(trial.mse for trial in step.trials) + 1e-3
     assert few.eta > 4 * many.eta
     assert few.rounds == 30
-
-
-def test_steps_that_shrink_end_where_a_constant_one_ends_sooner():
-    data = draw(Setting(n_rows=2000, n_sites=10, n_features=2, delta=2.5, **TWO), 5)
-    given = mixture(network="random-regular(4)", eta=0.02, tol=1e-3, max_rounds=3000)
-    constant = mixture(**given.get_params()).fit(data.X, sites=data.sites)
-    found = fit_shrinking(given, data.X, sites=data.sites)
-    np.testing.assert_allclose(found.site_means_, constant.site_means_, atol=0.02)
-    assert found.n_rounds_ < 0.9 * constant.n_rounds_
-    history = found.history_
-    assert history["round"][-1] == found.n_rounds_ == len(history["round"])
-    assert (np.diff(history["bytes"]) > 0).all()
-    assert found.get_params() == given.get_params()
-    once = fit_shrinking(given, data.X, sites=data.sites, times=1)
-    np.testing.assert_array_equal(once.site_means_, constant.site_means_)
-    with pytest.raises(SettingError, match="not 'exact'"):
-        fit_shrinking(given.set_params(algorithm="exact"), data.X, sites=data.sites)
-    with pytest.raises(SettingError, match="power of two"):
-        fit_shrinking(given.set_params(algorithm="mnem"), data.X, sites=data.sites, times=3)
-
-
-@pytest.mark.parametrize("state", [None, np.random.RandomState(3)])
-def test_steps_that_shrink_stay_on_one_network_and_warn_once(sorted_data, monkeypatch, state):
-    used, prepared = [], NetworkGaussianMixture._prepared
-
-    def seen(*given):
-        problem = prepared(*given)
-        used.append(problem.W.toarray())
-        return problem
-
-    monkeypatch.setattr(NetworkGaussianMixture, "_prepared", seen)
-    monkeypatch.setattr(estimator, "certain", lambda mixture: [SimpleNamespace(name="odd", sentence="It is odd.")])
-    given = mixture(network="fixed-degree(2)", eta=0.05, tol=1e-2, max_rounds=150, random_state=state)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        found = fit_shrinking(given, sorted_data.X, sites=sorted_data.sites)
-    assert len(used) > 2
-    for W in used[1:]:
-        np.testing.assert_array_equal(W, used[0])
-    assert found.get_params() == given.get_params()
-    assert [str(w.message) for w in caught if w.category is DiagnosisWarning] == ["odd: It is odd."]
 
 
 def test_an_unbalanced_network_keeps_a_bias_at_every_eta(sorted_data):

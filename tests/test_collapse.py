@@ -8,10 +8,10 @@ from gaussip.algorithms import make
 from gaussip.errors import (
     CollapseError,
 )
+from gaussip.mixture.theta import Theta
 from gaussip.networks import mixing_weights
-from gaussip.parameters import Theta
-from gaussip.rows import Rows
-from gaussip.simulation import simulate
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
 
 
 def test_collapse_says_where_when_and_what_to_try(data):

@@ -3,10 +3,10 @@ import pytest
 
 from gaussip.algorithms import REGISTRY
 from gaussip.algorithms.mnem import MNEM
-from gaussip.comparison import Trial, compare
-from gaussip.data.generate import Setting
 from gaussip.errors import SettingError
-from gaussip.methods import Method, parse_method
+from gaussip.studies.comparison import Trial, compare
+from gaussip.studies.methods import Method, parse_method
+from gaussip.studies.simulation_model import Setting
 
 
 def test_methods_are_written_as_people_write_them():

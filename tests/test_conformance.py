@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from gaussip.algorithms import REGISTRY, Site, make, one_round
-from gaussip.data.generate import Setting, draw, paper_start
+from gaussip.algorithms.site import site_facts
 from gaussip.errors import CollapseError, SettingError
-from gaussip.moments import moments
+from gaussip.mixture.theta import Theta, consensus, pack, reorder
 from gaussip.networks import mixing_weights, two_way_weights
-from gaussip.parameters import Theta, pack, reorder
-from gaussip.rows import Rows
-from gaussip.simulation import consensus, simulate, site_facts
+from gaussip.rows.moments import moments
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
+from gaussip.studies.simulation_model import Setting, draw, paper_start
 
 ALL = sorted(REGISTRY)
 ETA = 0.05

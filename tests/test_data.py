@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaussip.data import split
-from gaussip.data.generate import Setting, draw, paper_start, sample, true_parameters
 from gaussip.errors import DataError, SettingError
+from gaussip.mixture.sampling import sample
+from gaussip.studies import split
+from gaussip.studies.simulation_model import Setting, draw, paper_start, true_parameters
 
 
 def test_the_paper_s_parameters():

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gaussip.demo import run_demo
-from gaussip.demo_sites import run_sites
+from gaussip.studies.demo import run_demo
+from gaussip.studies.demo_sites import run_sites
 
 
 @pytest.fixture(scope="module")

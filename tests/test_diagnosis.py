@@ -18,20 +18,23 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from typer.testing import CliRunner
 
-from gaussip import NetworkGaussianMixture, model_file
+from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import REGISTRY, exact
 from gaussip.cli import app
-from gaussip.data.generate import Setting, draw
-from gaussip.diagnosis import CHECKS, decay, diagnose, evidence, examine
-from gaussip.diagnosis.components import cheapest_merger, thinness
-from gaussip.diagnosis.sites import own_maps
+from gaussip.diagnosis import diagnose
 from gaussip.errors import DiagnosisWarning, FederationError, ModelFileError
-from gaussip.fitting import prepare
-from gaussip.merging import bhattacharyya
-from gaussip.moments import moments, summary
-from gaussip.parameters import Theta, to_psi, to_theta, unit_of
-from gaussip.rows import Rows
-from gaussip.theory import contraction
+from gaussip.estimator import model_file
+from gaussip.findings import CHECKS, decay, evidence, examine
+from gaussip.findings.components import cheapest_merger, thinness
+from gaussip.findings.sites import own_maps
+from gaussip.mixture.merging import bhattacharyya
+from gaussip.mixture.theta import Theta, to_psi, to_theta
+from gaussip.mixture.units import unit_of
+from gaussip.rows.moments import moments, summary
+from gaussip.rows.problem import prepare
+from gaussip.rows.rows import Rows
+from gaussip.studies.simulation_model import Setting, draw
+from gaussip.studies.theory import contraction
 
 quiet = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::gaussip.errors.PooledTargetWarning",

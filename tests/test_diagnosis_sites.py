@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from federations import Federation
-from gaussip.diagnosis import diagnose, evidence, examine
+from gaussip.diagnosis import diagnose
 from gaussip.errors import FederationError, ModelFileError
-from gaussip.exchange.neighbours import Neighbours
-from gaussip.site.keeping import Keeping
-from gaussip.site.past import Past, is_kept
-from gaussip.site.past import read as read_past
-from gaussip.site.program import Program
-from gaussip.site.table import read_own
+from gaussip.exchange.neighbourhood import Neighbours
+from gaussip.findings import evidence, examine
+from gaussip.node.history_log import Past, is_kept
+from gaussip.node.history_log import read as read_past
+from gaussip.node.local_data import read_own
+from gaussip.node.run_store import Keeping
+from gaussip.phases.program import Program
 
 quiet = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::gaussip.errors.PooledTargetWarning",

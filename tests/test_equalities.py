@@ -8,11 +8,11 @@ from sklearn.mixture import GaussianMixture
 
 from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import make
-from gaussip.data.generate import Setting, draw
+from gaussip.mixture.theta import Theta
 from gaussip.networks import mixing_weights
-from gaussip.parameters import Theta
-from gaussip.rows import Rows
-from gaussip.simulation import simulate
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
+from gaussip.studies.simulation_model import Setting, draw
 
 REG = 1e-6
 

@@ -20,8 +20,8 @@ from gaussip.errors import (
     SettingError,
 )
 from gaussip.networks import mixing_weights
-from gaussip.rows import Rows
-from gaussip.simulation import simulate
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
 
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -81,10 +81,10 @@ def test_more_starts_are_no_worse_and_seeds_repeat(data):
 def test_one_start_that_holds_is_enough(data, monkeypatch):
     lost = data.truth._replace(means=data.truth.means + np.array([[1e3], [0], [0]]))  # a component far from all rows
     mixture = NetworkGaussianMixture(3, eta=0.1, algorithm="em")
-    monkeypatch.setattr("gaussip.estimator.starts", lambda *_: [lost, data.truth, lost])
+    monkeypatch.setattr("gaussip.estimator.network_mixture.starts", lambda *_: [lost, data.truth, lost])
     held = mixture.fit(data.X, sites=data.sites).means_
-    monkeypatch.setattr("gaussip.estimator.starts", lambda *_: [data.truth])
+    monkeypatch.setattr("gaussip.estimator.network_mixture.starts", lambda *_: [data.truth])
     np.testing.assert_array_equal(mixture.fit(data.X, sites=data.sites).means_, held)
-    monkeypatch.setattr("gaussip.estimator.starts", lambda *_: [lost, lost])
+    monkeypatch.setattr("gaussip.estimator.network_mixture.starts", lambda *_: [lost, lost])
     with pytest.raises(CollapseError, match="component 0"):
         mixture.fit(data.X, sites=data.sites)

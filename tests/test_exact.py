@@ -6,15 +6,15 @@ from scipy.sparse.csgraph import shortest_path
 from sklearn.mixture import GaussianMixture
 
 from gaussip.algorithms import exact, make
-from gaussip.data import split
-from gaussip.data.generate import Setting, draw, paper_start
 from gaussip.errors import CollapseError, NetworkError, SettingError
-from gaussip.fitting import prepare
+from gaussip.mixture.theta import Theta, distance, to_psi
 from gaussip.networks import listening, mixing_weights, two_way_weights
-from gaussip.parameters import Theta, to_psi
-from gaussip.rows import Rows
-from gaussip.simulation import distance, simulate
-from gaussip.start import kmeans
+from gaussip.rows.problem import prepare
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
+from gaussip.starts.shared import kmeans
+from gaussip.studies import split
+from gaussip.studies.simulation_model import Setting, draw, paper_start
 
 NETWORKS = ("complete", "random-regular(4)", "ring", "star", "chain", "grid")
 
@@ -105,7 +105,7 @@ def test_the_plan_that_sites_make_of_what_they_hear_is_the_network_s(network):
 
 
 def _facts(rows, W):
-    from gaussip.simulation import site_facts
+    from gaussip.algorithms.site import site_facts
 
     return site_facts(rows.mass, W, "rows")
 

@@ -15,8 +15,6 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from command import gaussip
-from gaussip.data.features import read_features, write_features
-from gaussip.data.standin import stand_in
 from gaussip.errors import DataError, DesignError, LabelError, NetworkError
 from gaussip.networks import mixing_weights
 from gaussip.studies.features import scores
@@ -24,7 +22,9 @@ from gaussip.studies.features.design import is_of_features, load, of_text
 from gaussip.studies.features.folder import FeatureFolder
 from gaussip.studies.features.report import report
 from gaussip.studies.features.run import compute, run
+from gaussip.studies.features.table import read_features, write_features
 from gaussip.studies.features.trial import reduced, replicates
+from gaussip.studies.xray.standin import stand_in
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "radiography" / "features_resnet50.npz"
 SMALL = """

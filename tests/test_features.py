@@ -10,9 +10,9 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 
 from command import gaussip
-from gaussip.data.features import FeatureTable, read_features, write_features
-from gaussip.data.standin import CELLS, FEWEST, stand_in
 from gaussip.errors import DataError, SettingError
+from gaussip.studies.features.table import FeatureTable, read_features, write_features
+from gaussip.studies.xray.standin import CELLS, FEWEST, stand_in
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3) / 8
 WORDS = {

@@ -6,18 +6,18 @@ import pytest
 from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import REGISTRY, make
 from gaussip.arrays import to_device, to_numpy
-from gaussip.collapse import healthy
-from gaussip.comparison import Trial, compare
-from gaussip.data.generate import Setting, draw, paper_start
 from gaussip.errors import CollapseError, FewerAtATimeWarning
 from gaussip.kernels import REFERENCE, WIDE, kernel_for
-from gaussip.methods import parse_method
-from gaussip.moments import moments
+from gaussip.mixture.theta import Theta, place
+from gaussip.mixture.validity import healthy
 from gaussip.networks import mixing_weights
-from gaussip.parameters import Theta
-from gaussip.rows import Rows
+from gaussip.rows.moments import moments
+from gaussip.rows.rows import Rows
 from gaussip.selection import choose_components
-from gaussip.simulation import place, simulate
+from gaussip.simulation.run import simulate
+from gaussip.studies.comparison import Trial, compare
+from gaussip.studies.methods import parse_method
+from gaussip.studies.simulation_model import Setting, draw, paper_start
 from hard_rows import HARD, hard, normwise
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -200,9 +200,9 @@ def test_wide_covariances_that_are_not_sound_are_found():
 
 def test_a_study_of_a_feature_table_gives_the_cpu_s_scores(tmp_path):
     pytest.importorskip("msgspec")
-    from gaussip.data.standin import stand_in
     from gaussip.studies.features.design import of_text
     from gaussip.studies.features.run import run
+    from gaussip.studies.xray.standin import stand_in
 
     text = (
         'kind = "features"\ntitle = "t"\nreplicates = 2\ncomponents = 40\nlabelled = 0.5\nrounds = 120\n'

@@ -5,13 +5,13 @@ import pytest
 
 from gaussip.algorithms import make
 from gaussip.algorithms.ngd import gradient, onto_simplex
-from gaussip.data.generate import Setting, draw, paper_start
 from gaussip.errors import PooledTargetWarning
-from gaussip.moments import moments, summary
+from gaussip.mixture.theta import Theta, distance, pack, to_psi, to_theta, unpack
 from gaussip.networks import mixing_weights
-from gaussip.parameters import Theta, pack, to_psi, to_theta, unpack
-from gaussip.rows import Rows
-from gaussip.simulation import distance, simulate
+from gaussip.rows.moments import moments, summary
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
+from gaussip.studies.simulation_model import Setting, draw, paper_start
 
 
 def of(data, semi=False, weights=None):

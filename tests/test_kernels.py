@@ -11,12 +11,15 @@ import numba
 import numpy as np
 import pytest
 
-from gaussip import arrays
+from gaussip.arrays import registry
 from gaussip.errors import DataError, SettingError, SlowKernelWarning
-from gaussip.kernels import REFERENCE, WIDE, compiling, cpu, kernel_for, small, threads, tiled
-from gaussip.moments import moments
-from gaussip.parameters import Theta
-from gaussip.rows import Rows
+from gaussip.kernels import REFERENCE, WIDE, kernel_for
+from gaussip.kernels.cpu import compiling, small, threads
+from gaussip.kernels.cpu import few_features as cpu
+from gaussip.kernels.cpu import many_features as tiled
+from gaussip.mixture.theta import Theta
+from gaussip.rows.moments import moments
+from gaussip.rows.rows import Rows
 from hard_rows import HARD, hard, normwise
 
 COMPILED = {"fused": kernel_for(np.zeros((2, 3))), "tiled": kernel_for(np.zeros((2, 40))), "wide": WIDE}
@@ -123,9 +126,9 @@ def test_threads_of_the_caller_and_forked_processes_may_compute_at_once():
     program = """
 import os, threading
 import numpy as np
-from gaussip.moments import moments
-from gaussip.parameters import Theta
-from gaussip.rows import Rows
+from gaussip.rows.moments import moments
+from gaussip.mixture.theta import Theta
+from gaussip.rows.rows import Rows
 rng = np.random.default_rng(0)
 rows = Rows.of_sites([rng.standard_normal((4000, 6)) for _ in range(8)])
 theta = Theta(np.full((8, 2), .5), rng.standard_normal((8, 2, 6)), np.broadcast_to(np.eye(6), (8, 2, 6, 6)).copy())
@@ -159,8 +162,8 @@ def test_without_numba_numpy_serves_and_says_so_once(monkeypatch):
     def missing(name):
         raise ModuleNotFoundError("No module named 'numba'")
 
-    monkeypatch.setattr(arrays, "import_module", missing)
-    arrays._on_cpu.cache_clear()
+    monkeypatch.setattr(registry, "import_module", missing)
+    registry.on_cpu.cache_clear()
     try:
         with pytest.warns(SlowKernelWarning, match="No module named 'numba'.*install numba"):
             assert kernel_for(np.zeros((3, 6))).name == "reference"
@@ -168,9 +171,9 @@ def test_without_numba_numpy_serves_and_says_so_once(monkeypatch):
             warnings.simplefilter("error")
             assert kernel_for(np.zeros((3, 6))).name == "reference"
             assert kernel_for(np.zeros((3, 60))).name == "wide"
-            assert arrays.compiled(np.zeros(2)) is None
+            assert registry.compiled(np.zeros(2)) is None
     finally:
-        arrays._on_cpu.cache_clear()
+        registry.on_cpu.cache_clear()
 
 
 def test_compiled_code_is_as_fresh_as_all_sources():

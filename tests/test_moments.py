@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from gaussip.kernels import REFERENCE, kernel_for, reference
-from gaussip.moments import moments, summary
-from gaussip.parameters import Theta
-from gaussip.rows import Rows
+from gaussip.kernels import REFERENCE, kernel_for
+from gaussip.kernels.array import reference
+from gaussip.mixture.theta import Theta
+from gaussip.rows.moments import moments, summary
+from gaussip.rows.rows import Rows
 
 K, P = 3, 4
 

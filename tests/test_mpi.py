@@ -13,10 +13,10 @@ import pytest
 
 import mpi_ranks
 from gaussip.algorithms import REGISTRY
-from gaussip.model_file import read
-from gaussip.parameters import pack
-from gaussip.rows import Rows
-from gaussip.simulation import simulate
+from gaussip.files.archive import read
+from gaussip.mixture.theta import pack
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
 
 DECENTRALISED = sorted(name for name, kind in REGISTRY.items() if kind.exchanges)
 MPIEXEC = Path(sys.executable).parent / "mpiexec"

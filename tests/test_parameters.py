@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaussip.parameters import (
+from gaussip.mixture.theta import (
     Theta,
     align,
     n_parameters,
@@ -84,7 +84,7 @@ def test_align_minimises_the_squared_distance():
 
 
 def test_overall_mean_and_covariance_match_a_large_sample():
-    from gaussip.data.generate import sample
+    from gaussip.mixture.sampling import sample
 
     rng = np.random.default_rng(3)
     theta = random_theta(rng, (), 3, 2)

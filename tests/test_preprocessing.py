@@ -16,9 +16,10 @@ from gaussip import NetworkGaussianMixture
 from gaussip.errors import DataError, DisagreementError, ModelFileError, SettingError
 from gaussip.exchange import Stacked
 from gaussip.networks import mixing_weights
-from gaussip.preprocessing import NetworkPCA, NetworkStandardScaler, agreement
-from gaussip.preprocessing.agreement import Agreement, Reduction, agree, wanted_of
-from gaussip.preprocessing.basis import load
+from gaussip.phases import basis as agreement
+from gaussip.phases.basis import Agreement, Reduction, agree, wanted_of
+from gaussip.preprocessing import NetworkPCA, NetworkStandardScaler
+from gaussip.rows.basis import load
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "radiography" / "features_resnet50.npz"
 

@@ -14,9 +14,16 @@ from typer.testing import CliRunner
 
 from command import gaussip
 from gaussip.cli import app
-from gaussip.data.radiography import CLASSES, SITES, read_image, read_manifest, read_workbook, site_of
-from gaussip.data.standin import CELLS, write_images
 from gaussip.errors import DataError, FileError, SettingError
+from gaussip.studies.xray.radiography import (
+    CLASSES,
+    SITES,
+    read_image,
+    read_manifest,
+    read_workbook,
+    site_of,
+)
+from gaussip.studies.xray.standin import CELLS, write_images
 
 SAMPLE = Path(__file__).parents[2] / "shared" / "data" / "radiography" / "sample"
 

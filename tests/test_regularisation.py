@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from gaussip import NetworkGaussianMixture
-from gaussip.data.generate import Setting, draw
 from gaussip.errors import CollapseError, DataError, SettingError
+from gaussip.studies.simulation_model import Setting, draw
 
 K, P = 3, 4
 

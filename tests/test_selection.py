@@ -13,17 +13,18 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from command import gaussip
-from gaussip import NetworkGaussianMixture, sums
-from gaussip.data.generate import Setting, draw
-from gaussip.density import responsibilities
+from gaussip import NetworkGaussianMixture
 from gaussip.errors import DataError, LabelError, SettingError, StartError
-from gaussip.fitting import prepare
-from gaussip.merging import merged
-from gaussip.parameters import Theta, overall
-from gaussip.search import candidates, climb, moves, shared_by
-from gaussip.search.over import over
-from gaussip.search.simulated import run
+from gaussip.exchange import sums
+from gaussip.mixture.density import responsibilities
+from gaussip.mixture.merging import merged
+from gaussip.mixture.theta import Theta, overall
+from gaussip.rows.problem import prepare
 from gaussip.selection import agreed_criteria, choose_components
+from gaussip.starts.search import candidates, climb, moves, shared_by
+from gaussip.starts.search.numbers import over
+from gaussip.starts.search.simulated import run
+from gaussip.studies.simulation_model import Setting, draw
 
 RESOLUTION = 5 / sums.STEPS  # of a sum over five sites
 NAMES = np.array(["Basel", "Bern", "Biel", "Chur", "Genf"])
@@ -191,7 +192,7 @@ def test_the_search_of_a_mixture_that_cannot_be():
 
 
 def start_of_nothing():
-    from gaussip.start import Centres
+    from gaussip.starts.shared import Centres
 
     return Centres(np.empty(0), np.empty((0, 1)), np.zeros((1, 1)))
 

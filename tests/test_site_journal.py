@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaussip.errors import FileError
-from gaussip.site.journal import Entry, Journal, Ring, leaves_of, tree_of
-from gaussip.site.records import Lines
+from gaussip.node.journal import Entry, Journal, Ring, leaves_of, tree_of
+from gaussip.node.logs import Lines
 
 
 class Inner(NamedTuple):

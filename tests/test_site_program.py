@@ -7,19 +7,19 @@ import pytest
 
 from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import REGISTRY
-from gaussip.algorithms.together import Together, stopping_together
-from gaussip.data.generate import Setting, draw
+from gaussip.algorithms.stopping import Together, stopping_together
 from gaussip.errors import CollapseError, DataError, LabelError, SettingError, StartError
-from gaussip.moments import Shrinkage
-from gaussip.parameters import Theta, pack
+from gaussip.mixture.theta import Theta, pack
+from gaussip.node.run_store import Keeping
+from gaussip.phases.basis import Reduction
+from gaussip.phases.program import Program
+from gaussip.phases.state import Begin
+from gaussip.phases.task import Own, make_task, refuse_few
 from gaussip.preprocessing import NetworkPCA
-from gaussip.preprocessing.agreement import Reduction
-from gaussip.rows import Rows
-from gaussip.simulation import simulate
-from gaussip.site.keeping import Keeping
-from gaussip.site.program import Program
-from gaussip.site.state import Begin
-from gaussip.site.task import Own, make_task, refuse_few
+from gaussip.rows.moments import Shrinkage
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
+from gaussip.studies.simulation_model import Setting, draw
 from programs import NAMES, owns, run_all, settings
 
 DECENTRALISED = sorted(name for name, kind in REGISTRY.items() if kind.exchanges)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gaussip import sums
-from gaussip.chunks import of_array
 from gaussip.errors import FileError, UncertaintyError
-from gaussip.exchange.neighbours import Neighbours
-from gaussip.site.journal import Entry, leaves_of
-from gaussip.site.keeping import Keeping
-from gaussip.site.program import Program
-from gaussip.site.resuming import resume
-from gaussip.site.state import CENTRES, FACTS, FIT, INTERVALS, SEARCH, Begin
-from gaussip.site.task import make_task
-from gaussip.uncertainty.information import concluded, site_part
+from gaussip.exchange import sums
+from gaussip.exchange.neighbourhood import Neighbours
+from gaussip.inference.information import concluded, site_part
+from gaussip.node.journal import Entry, leaves_of
+from gaussip.node.resuming import resume
+from gaussip.node.run_store import Keeping
+from gaussip.phases.program import Program
+from gaussip.phases.state import CENTRES, FACTS, FIT, INTERVALS, SEARCH, Begin
+from gaussip.phases.task import make_task
+from gaussip.rows.chunks import of_array
 from programs import NAMES, owns, run_all, settings
 
 
@@ -42,7 +42,7 @@ def test_sites_choose_in_any_unit(dataset):
 @pytest.mark.parametrize("intervals", ["plain", "robust"])
 def test_sites_sum_the_information_in_pieces(intervals, dataset, monkeypatch):
     """Also where each site went on from its own checkpoint: the standard errors are the simulation's."""
-    monkeypatch.setattr("gaussip.site.task.LONGEST", 5 * 100)
+    monkeypatch.setattr("gaussip.phases.task.LONGEST", 5 * 100)
     changed = {"start": "labels", "intervals": intervals, "tol": 1e-3, "max_rounds": 3000, "eta": 0.3}
     task = make_task(NAMES, **settings("mnem", network="complete", **changed))
     first = run_all(task, owns(dataset))
@@ -67,7 +67,7 @@ def test_a_site_that_cannot_tell_its_information_keeps_nobody_waiting(dataset, m
         raise UncertaintyError("too large")
 
     task = make_task(NAMES, **settings("exact", start="labels", intervals="plain", tol=1e-3, max_rounds=3000))
-    monkeypatch.setattr("gaussip.site.informing.site_part", too_large)
+    monkeypatch.setattr("gaussip.phases.information.site_part", too_large)
     programs = run_all(task, owns(dataset))
     assert all(program.over and program.informing.information is None for program in programs)
 

@@ -14,7 +14,7 @@ from federations import Federation
 from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import REGISTRY
 from gaussip.exchange import wire
-from gaussip.site.journal import Journal
+from gaussip.node.journal import Journal
 
 DECENTRALISED = sorted(name for name, kind in REGISTRY.items() if kind.exchanges)
 pytestmark = pytest.mark.filterwarnings("ignore:not converged", "ignore::gaussip.errors.PooledTargetWarning")

@@ -12,9 +12,9 @@ import pytest
 
 from federations import Federation
 from gaussip import NetworkGaussianMixture
-from gaussip.parameters import Theta, pack
+from gaussip.mixture.theta import Theta, pack
 from gaussip.selection import choose_components
-from gaussip.simulation import simulate
+from gaussip.simulation.run import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")
 

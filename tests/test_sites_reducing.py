@@ -13,16 +13,17 @@ import pytest
 from command import gaussip
 from federations import Federation
 from gaussip import NetworkGaussianMixture
-from gaussip.data.generate import Setting, draw
 from gaussip.errors import DataError, FederationError
-from gaussip.exchange.neighbours import Neighbours
+from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.federation import description
-from gaussip.preprocessing import NetworkPCA, agreement
-from gaussip.preprocessing.agreement import Reduction
-from gaussip.preprocessing.basis import load
-from gaussip.site.journal import leaves_of, tree_of
-from gaussip.site.program import FACTS, REDUCE, Program
-from gaussip.site.task import Own, make_task
+from gaussip.node.journal import leaves_of, tree_of
+from gaussip.phases import basis as agreement
+from gaussip.phases.basis import Reduction
+from gaussip.phases.program import FACTS, REDUCE, Program
+from gaussip.phases.task import Own, make_task
+from gaussip.preprocessing import NetworkPCA
+from gaussip.rows.basis import load
+from gaussip.studies.simulation_model import Setting, draw
 
 
 @pytest.mark.filterwarnings("ignore:not converged")

@@ -14,8 +14,8 @@ from federations import Federation
 from gaussip.errors import FederationError, PausedError
 from gaussip.exchange import wire
 from gaussip.federation import certificates, folders
-from gaussip.site.links import Links, configuration, refuse_open, to_all, to_one
-from gaussip.site.mailbox import Mailbox
+from gaussip.node.inbox import Mailbox
+from gaussip.node.links import Links, configuration, refuse_open, to_all, to_one
 
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")
 

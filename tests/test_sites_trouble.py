@@ -16,10 +16,10 @@ from command import gaussip
 from federations import Federation
 from gaussip import NetworkGaussianMixture
 from gaussip.federation import folders
-from gaussip.site.going_on import go_on, undo
-from gaussip.site.journal import Journal
-from gaussip.site.links import Links
-from gaussip.site.state import FIT
+from gaussip.node.amendments import go_on, undo
+from gaussip.node.journal import Journal
+from gaussip.node.links import Links
+from gaussip.phases.state import FIT
 from proxy import Proxy
 
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")

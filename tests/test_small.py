@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from gaussip.arrays import compiled
-from gaussip.collapse import healthy
 from gaussip.exchange import Stacked
-from gaussip.history import measure, unit_of_start
+from gaussip.mixture.theta import Theta, to_psi, to_theta
+from gaussip.mixture.units import measure, unit_of_start
+from gaussip.mixture.validity import healthy
 from gaussip.networks import mixing_weights
-from gaussip.parameters import Theta, to_psi, to_theta
 
 SHAPES = [((), 1, 1), ((), 3, 6), ((4,), 2, 3), ((2, 5), 3, 4)]
 
@@ -27,7 +27,7 @@ def moved(theta):
 
 
 def test_numpy_is_compiled_and_others_are_not():
-    assert compiled(np.zeros(2)).__name__ == "gaussip.kernels.small"
+    assert compiled(np.zeros(2)).__name__ == "gaussip.kernels.cpu.small"
     assert compiled(np.zeros(2, dtype=np.float32)) is None
     assert compiled(strict.asarray([1.0])) is None
 

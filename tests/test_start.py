@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
 
-from gaussip import NetworkGaussianMixture, start
-from gaussip.data.generate import Setting, draw
+from gaussip import NetworkGaussianMixture
 from gaussip.errors import StartError
-from gaussip.parameters import Theta, reorder
-from gaussip.rows import Rows
+from gaussip.mixture.theta import Theta, reorder
+from gaussip.rows.rows import Rows
+from gaussip.starts import shared as start
+from gaussip.studies.simulation_model import Setting, draw
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,13 @@ import pyarrow.parquet
 import pytest
 
 from gaussip import NetworkGaussianMixture
-from gaussip.chunks import Chunks
-from gaussip.data.parquet import parquet_chunks
 from gaussip.errors import DataError, LabelError
 from gaussip.kernels import REFERENCE
-from gaussip.moments import moments
-from gaussip.parameters import Theta
-from gaussip.rows import Rows
+from gaussip.mixture.theta import Theta
+from gaussip.rows.chunks import Chunks
+from gaussip.rows.moments import moments
+from gaussip.rows.parquet import parquet_chunks
+from gaussip.rows.rows import Rows
 from hard_rows import normwise
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -119,8 +119,8 @@ import sys, tracemalloc, warnings
 import numpy as np
 warnings.simplefilter("ignore")
 from gaussip import NetworkGaussianMixture
-from gaussip.chunks import Chunks
-from gaussip.data.parquet import parquet_chunks
+from gaussip.rows.chunks import Chunks
+from gaussip.rows.parquet import parquet_chunks
 kind, n = {kind!r}, int(sys.argv[1])
 def cut(m, n):
     rng = np.random.default_rng(m)

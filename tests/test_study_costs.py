@@ -6,12 +6,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from gaussip.comparison import Trial
 from gaussip.errors import DesignError
-from gaussip.methods import Method
 from gaussip.studies.claims import verdicts
+from gaussip.studies.comparison import Trial
 from gaussip.studies.costs import costs
 from gaussip.studies.design import of_text
+from gaussip.studies.methods import Method
 from gaussip.studies.report import report
 from gaussip.studies.results import Results
 from gaussip.studies.run import run

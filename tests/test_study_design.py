@@ -3,7 +3,7 @@
 import pytest
 
 from gaussip.errors import DesignError, SettingError
-from gaussip.source import Source
+from gaussip.files.toml import Source
 from gaussip.studies.cells import LONG, parse_where
 from gaussip.studies.design import load, names, of_text
 

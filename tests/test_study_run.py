@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from sklearn.mixture import GaussianMixture
 
-from gaussip.comparison import Trial
 from gaussip.errors import DesignError, SettingError
+from gaussip.studies.comparison import Trial
 from gaussip.studies.compute import compute, marks
 from gaussip.studies.design import of_text
 from gaussip.studies.folder import Folder

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gaussip import sums
 from gaussip.errors import DataError, FederationError
-from gaussip.exchange.neighbours import Neighbours
+from gaussip.exchange import sums
+from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.networks import diameter, mixing_weights
-from gaussip.site.summing import Summing
+from gaussip.phases.masked_sums import Summing
 
 
 def added(values, W, secrets):

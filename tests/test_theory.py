@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from gaussip.algorithms import make
-from gaussip.data.generate import Setting, draw
-from gaussip.parameters import Theta, to_psi
-from gaussip.rows import Rows
-from gaussip.simulation import simulate
-from gaussip.theory import contraction, heterogeneity, site_maps
+from gaussip.mixture.theta import Theta, to_psi
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
+from gaussip.studies.simulation_model import Setting, draw
+from gaussip.studies.theory import contraction, heterogeneity, site_maps
 
 
 def rows_of(data, semi=False):

@@ -15,14 +15,14 @@ from typer.testing import CliRunner
 
 from command import gaussip
 from gaussip import NetworkGaussianMixture
-from gaussip.chunks import Chunks, of_array
 from gaussip.cli import app
-from gaussip.data.generate import Setting, draw
 from gaussip.errors import DataError, LabelError, SettingError, UncertaintyError
-from gaussip.parameters import Theta, pack, unpack
-from gaussip.sums import agreed
-from gaussip.uncertainty import Uncertainty, information
-from gaussip.uncertainty.information import concluded, parameter_names, scales, site_part
+from gaussip.exchange.sums import agreed
+from gaussip.inference import Uncertainty, information
+from gaussip.inference.information import concluded, parameter_names, scales, site_part
+from gaussip.mixture.theta import Theta, pack, unpack
+from gaussip.rows.chunks import Chunks, of_array
+from gaussip.studies.simulation_model import Setting, draw
 
 NAMES = ["age", "bmi"]
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from command import gaussip
-from gaussip.data.features import read_features
-from gaussip.data.radiography import read_manifest
-from gaussip.data.standin import write_images
 from gaussip.errors import DataError, FileError, SettingError
-from gaussip.xray.densenet import feature_maps, pooled_features, shapes
-from gaussip.xray.extract import extract
-from gaussip.xray.weights import load_weights
+from gaussip.studies.features.table import read_features
+from gaussip.studies.xray.densenet import feature_maps, pooled_features, shapes
+from gaussip.studies.xray.extract import extract
+from gaussip.studies.xray.radiography import read_manifest
+from gaussip.studies.xray.standin import write_images
+from gaussip.studies.xray.weights import load_weights
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 

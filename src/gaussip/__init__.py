@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gaussip.arrays.registry import register
+
 __version__ = "0.1.0"
+
+register("cpu", "gaussip.kernels.cpu.small")
+register("cuda", "gaussip.kernels.cuda.small")
 
 if TYPE_CHECKING:
     from gaussip.estimator import NetworkGaussianMixture

@@ -5,6 +5,9 @@ All derive from `GaussipError`. Those about input are also `ValueError`s, as sci
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 
 class GaussipError(Exception):
     """Base of every error raised by gaussip."""
@@ -97,7 +100,7 @@ class PooledTargetWarning(UserWarning):
 
 
 class DiagnosisWarning(UserWarning):
-    """A fit that may not be trusted; `gaussip.diagnosis.diagnose` says more."""
+    """A fit that may not be trusted; `gaussip.findings.diagnose` says more."""
 
 
 class SlowKernelWarning(UserWarning):
@@ -106,3 +109,9 @@ class SlowKernelWarning(UserWarning):
 
 class FewerAtATimeWarning(UserWarning):
     """The GPU's memory holds fewer replicates at a time than asked for; the numbers are the same."""
+
+
+def some(names: Sequence[Any], most: int = 5) -> str:
+    """The first of many names, for a message."""
+    shown = ", ".join(repr(n.item() if hasattr(n, "item") else n) for n in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

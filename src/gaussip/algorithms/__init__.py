@@ -3,7 +3,8 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from gaussip.algorithms.base import REGISTRY, Algorithm, Site, has_step, make, one_round, register
+from gaussip.algorithms.base import REGISTRY, Algorithm, has_step, make, one_round, register
+from gaussip.algorithms.site import Site
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

@@ -6,26 +6,20 @@ a loop inside a step: `Algorithm.absorb` then returns None and the round ends th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from inspect import signature
 from numbers import Real
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from gaussip.arrays import Array
-from gaussip.errors import SettingError
+import numpy as np
+
+from gaussip.algorithms.site import Site
+from gaussip.errors import PooledTargetWarning, SettingError
 from gaussip.exchange import Exchange, Message
-from gaussip.moments import Moments
-from gaussip.parameters import Theta
-
-
-class Site(NamedTuple):
-    """What a site knows of itself and its place in the network; arrays of the leading shape."""
-
-    share: Array  #: nu_m, the factor on its map F_m: n_m / mean n, or one where sites count equally
-    balance: Array  #: M pi_m as far as its own degree tells, one otherwise; see `gaussip.networks.degree_shares`
-    degree: Array  #: how many others it hears
-    index: Array  #: its place among the sites in sorted order
-    links: Array  #: (..., M), one at the places of those it hears
+from gaussip.mixture.theta import Theta
+from gaussip.networks import degree_shares, stationary_weights
+from gaussip.rows.moments import Moments
 
 
 class Algorithm(Protocol):
@@ -34,7 +28,7 @@ class Algorithm(Protocol):
     An algorithm whose sites find out by exchanges that all have settled, or that one of them failed, also has
     ``known_move(state)``, the largest move, (...), that all know of, and ``known_fault(state)``, one plus the index
     of a site where a component collapsed, or zero. A simulation then stops by the former, else by the moves that it
-    sees itself; sites stop by both, and `gaussip.algorithms.together` gives both to the others. Sites also refuse a
+    sees itself; sites stop by both, and `gaussip.algorithms.stopping` gives both to the others. Sites also refuse a
     neighbour's message of which ``check(message, state)``, where there is one, says False.
     """
 
@@ -103,3 +97,20 @@ def make(name: str, eta: float) -> Algorithm:
 def has_step(name: str) -> bool:
     """Whether the algorithm of that name has a step eta."""
     return "eta" in signature(REGISTRY[name]).parameters
+
+
+def warn_if_not_pooled(algorithm: Algorithm, W: Any, weighting: str, sites: Sequence[Any]) -> None:
+    """Say so where the network keeps ``weighting="rows"`` from aiming at the pooled estimate."""
+    if weighting != "rows" or not algorithm.network_sets_target:
+        return
+    counted = len(sites) * stationary_weights(W) / degree_shares(W)
+    if np.abs(counted - 1).max() > 1e-6:
+        low, high = int(counted.argmin()), int(counted.argmax())
+        warnings.warn(
+            f"on this network a row does not count the same at every site: {counted[low]:.2f} times at site "
+            f"{sites[low]!r}, {counted[high]:.2f} times at site {sites[high]!r}, so {algorithm.name} does not aim "
+            "at the pooled estimate. Use a circle, a complete network, or a two-way network (ring, grid, "
+            "random-regular, ...), or give a weight matrix whose columns sum to one.",
+            PooledTargetWarning,
+            stacklevel=3,
+        )

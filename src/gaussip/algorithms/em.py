@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from gaussip.algorithms.base import Site, register
+from gaussip.algorithms.base import register
+from gaussip.algorithms.site import Site
 from gaussip.arrays import Array, namespace
 from gaussip.exchange import Message
-from gaussip.moments import Moments, summary
-from gaussip.parameters import Psi, Theta, to_theta
+from gaussip.mixture.theta import Psi, Theta, to_theta
+from gaussip.rows.moments import Moments, summary
 
 
 class State(NamedTuple):

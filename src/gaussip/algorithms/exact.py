@@ -18,15 +18,17 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from gaussip.algorithms.base import Site, register
+from gaussip.algorithms.base import register
+from gaussip.algorithms.site import Site
 from gaussip.arrays import Array, namespace, to_numpy
-from gaussip.collapse import healthy
 from gaussip.errors import SettingError
 from gaussip.exchange import Message
-from gaussip.moments import Moments, summary
+from gaussip.mixture.theta import Psi, Theta, to_psi, to_theta
+from gaussip.mixture.units import Unit, unit_of
+from gaussip.mixture.validity import healthy
 from gaussip.networks.balance import diameter
 from gaussip.networks.weights import metropolis
-from gaussip.parameters import Psi, Theta, Unit, to_psi, to_theta, unit_of
+from gaussip.rows.moments import Moments, summary
 
 STEP = 0.9  # eta
 APART = 0.25  # what V may leave of the sites' differences in a step, for equal sites

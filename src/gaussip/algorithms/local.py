@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from gaussip.algorithms.base import register
 from gaussip.algorithms.em import EM
-from gaussip.moments import Moments
+from gaussip.rows.moments import Moments
 
 
 @register

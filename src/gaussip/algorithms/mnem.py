@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from gaussip.algorithms.base import Site, register
+from gaussip.algorithms.base import register
+from gaussip.algorithms.site import Site
 from gaussip.arrays import Array
-from gaussip.collapse import are_mixtures
 from gaussip.exchange import Message
-from gaussip.moments import Moments, summary
-from gaussip.parameters import Psi, Theta, to_psi, to_theta
+from gaussip.mixture.theta import Psi, Theta, to_psi, to_theta
+from gaussip.mixture.validity import are_mixtures
+from gaussip.rows.moments import Moments, summary
 
 
 class State(NamedTuple):

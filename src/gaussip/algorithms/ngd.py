@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from gaussip.algorithms.base import Site, register
+from gaussip.algorithms.base import register
+from gaussip.algorithms.site import Site
 from gaussip.arrays import Array, namespace, precision_factor
-from gaussip.collapse import healthy
 from gaussip.exchange import Message
-from gaussip.moments import Moments, summary
-from gaussip.parameters import Theta, pack, unpack, unvech
+from gaussip.mixture.theta import Theta, pack, unpack, unvech
+from gaussip.mixture.validity import healthy
+from gaussip.rows.moments import Moments, summary
 
 
 class State(NamedTuple):

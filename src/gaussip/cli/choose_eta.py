@@ -14,7 +14,7 @@ from gaussip.cli.console import Answer, Json, progress, table
 from gaussip.files import refuse_overwriting
 
 if TYPE_CHECKING:
-    from gaussip.selection import Step
+    from gaussip.step_size import Step
 
 NO_GAP = 1e-6
 
@@ -52,12 +52,12 @@ def run(
 
     Example: `gaussip choose-eta patients.csv --sites hospital --components 3 --network circle`
     """
-    from gaussip.data.split import by_column
-    from gaussip.data.tables import read_network
     from gaussip.estimator import NetworkGaussianMixture
-    from gaussip.plots import paths_of
     from gaussip.plots.eta import draw_eta
-    from gaussip.selection.step import ETAS, choose_eta
+    from gaussip.plots.files import paths_of
+    from gaussip.rows.sites import by_column
+    from gaussip.rows.tables import read_network
+    from gaussip.step_size.choice import ETAS, choose_eta
 
     if plot is not None:
         edges = [Path(network)] if network.endswith(".csv") else []

@@ -41,7 +41,7 @@ def run(
     """
     import numpy as np
 
-    from gaussip.plots import paths_of
+    from gaussip.plots.files import paths_of
     from gaussip.selection import choose_components
 
     if plot is not None:

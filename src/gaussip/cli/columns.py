@@ -10,7 +10,7 @@ import typer
 from gaussip.errors import LabelError, SettingError
 
 if TYPE_CHECKING:
-    from gaussip.data.tables import Columns
+    from gaussip.rows.tables import Columns
 
 Tables = Annotated[
     list[Path], typer.Argument(metavar="TABLE...", help="CSV or Parquet. One table, or one for each site.")
@@ -40,8 +40,8 @@ def read_columns(
 
     ``alone`` says that rows need no sites.
     """
-    from gaussip.data.tables import listed, pick, read_sites, without
-    from gaussip.validation import is_unlabelled
+    from gaussip.rows.checks import is_unlabelled
+    from gaussip.rows.tables import listed, pick, read_sites, without
 
     joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
     if sites is None and named_by_file is None and not alone:

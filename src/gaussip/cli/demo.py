@@ -14,7 +14,7 @@ from gaussip.cli.console import out as console
 from gaussip.errors import PausedError
 
 if TYPE_CHECKING:
-    from gaussip.demo_sites import Outcome
+    from gaussip.studies.demo_sites import Outcome
 
 
 def run(
@@ -28,7 +28,7 @@ def run(
 
     Example: `gaussip demo --out out`
     """
-    from gaussip.demo import METHODS, run_demo
+    from gaussip.studies.demo import METHODS, run_demo
 
     with progress(rounds * len(METHODS)) as advance:
         found = run_demo(
@@ -64,7 +64,7 @@ def run(
 
 def _sites(out: Path, rounds: int, quiet: bool) -> Outcome:
     """Run the sites, with a live table of how they stand."""
-    from gaussip.demo_sites import run_sites
+    from gaussip.studies.demo_sites import run_sites
 
     if quiet:
         return run_sites(out, rounds)

@@ -25,13 +25,14 @@ def run(
 
     Example: `gaussip diagnose model.npz --plot why.png`
     """
-    from gaussip.diagnosis import evidence, examine
-    from gaussip.diagnosis.figure import draw
-    from gaussip.plots import paths_of
+    from gaussip.diagnosis import evidence_of
+    from gaussip.findings import examine
+    from gaussip.plots.diagnosis import draw
+    from gaussip.plots.files import paths_of
 
     if plot is not None:
         refuse_overwriting(*paths_of(plot), force=force, inputs=[path])
-    seen = evidence.of(path)
+    seen = evidence_of(path)
     found = examine(seen)
     files = [] if plot is None else [str(file) for file in draw(seen, found.findings, plot)]
     shown: list[Any] = [_summary(seen), ""]

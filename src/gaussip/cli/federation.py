@@ -68,7 +68,7 @@ def _changes(found: Any) -> list[str]:
 
 
 def _sites(found: Any, task: Any) -> list[list[str]]:
-    from gaussip.exchange.neighbours import Neighbours
+    from gaussip.exchange.neighbourhood import Neighbours
 
     return [
         [
@@ -93,7 +93,7 @@ def draw(
     Example: `gaussip federation draw federation.toml --out network.png`
     """
     from gaussip.federation.description import load
-    from gaussip.plots import paths_of
+    from gaussip.plots.files import paths_of
     from gaussip.plots.network import draw_network
 
     found = load(file)

@@ -54,11 +54,11 @@ def run(
 
     Example: `gaussip fit patients.csv --sites hospital --labels diagnosis --components 3 --out model.npz`
     """
-    from gaussip.data.split import by_column
-    from gaussip.data.tables import read_network
     from gaussip.estimator import NetworkGaussianMixture
-    from gaussip.fitting import INITS
-    from gaussip.validation import check_choice
+    from gaussip.rows.sites import by_column
+    from gaussip.rows.tables import read_network
+    from gaussip.settings import STARTS as INITS
+    from gaussip.settings import check_choice
 
     check_choice("exchange", exchange, ("memory", "mpi"))
     refuse_overwriting(out, force=force, inputs=[*tables, *([Path(network)] if network.endswith(".csv") else [])])
@@ -115,7 +115,7 @@ def _fit_by_ranks(mixture: Any, columns: Any, of_row: Any, watch: Callable[[int]
     """Fit as one rank of an MPI job; only the first goes on to tell what was found."""
     import numpy as np
 
-    from gaussip.site.cluster import fit, world
+    from gaussip.estimator.mpi_fit import fit, world
 
     communicator = world()
     first = communicator.Get_rank() == 0

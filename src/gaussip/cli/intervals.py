@@ -42,9 +42,9 @@ def run(
     """
     import numpy as np
 
-    from gaussip.data.tables import pick, read_sites, table_kind, write_table
     from gaussip.estimator import NetworkGaussianMixture
-    from gaussip.uncertainty.intervals import refuse_site_model, uncertainty
+    from gaussip.inference.intervals import refuse_site_model, uncertainty
+    from gaussip.rows.tables import pick, read_sites, table_kind, write_table
 
     if out is not None:
         table_kind(out)

@@ -32,7 +32,7 @@ def run(
     from gaussip.networks import degrees, measures, mixing_weights
 
     if name.endswith(".csv"):
-        from gaussip.data.tables import read_network
+        from gaussip.rows.tables import read_network
 
         graph = read_network(name)
         nodes: list[Any] = sorted(graph)
@@ -56,7 +56,7 @@ def run(
     ]
     files = []
     if plot is not None:
-        from gaussip.plots import paths_of
+        from gaussip.plots.files import paths_of
         from gaussip.plots.network import draw_network
 
         refuse_overwriting(*paths_of(plot), force=force, inputs=[name] if name.endswith(".csv") else [])

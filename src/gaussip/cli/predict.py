@@ -31,8 +31,8 @@ def run(
     import pyarrow as pa
     import pyarrow.csv
 
-    from gaussip.data.tables import pick, read_table, write_table
     from gaussip.estimator import NetworkGaussianMixture
+    from gaussip.rows.tables import pick, read_table, write_table
 
     mixture = NetworkGaussianMixture.load(model)
     if out is not None:

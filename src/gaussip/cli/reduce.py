@@ -47,8 +47,8 @@ def run(
 
     Example: `gaussip reduce patients.parquet --sites hospital --keep 0.9 --basis basis.npz --out reduced.parquet`
     """
-    from gaussip.data.tables import listed, numeric_columns, read_sites, table_kind, without, write_table
-    from gaussip.preprocessing.basis import load, reduced_names
+    from gaussip.rows.basis import load, reduced_names
+    from gaussip.rows.tables import listed, numeric_columns, read_sites, table_kind, without, write_table
 
     table_kind(out)
     if out.resolve() == basis.resolve():
@@ -114,7 +114,7 @@ def _number(keep: str) -> float | int:
 def _picked(table: Any, features: list[str], sites: str | None) -> tuple[Any, Any]:
     import numpy as np
 
-    from gaussip.data.tables import pick
+    from gaussip.rows.tables import pick
 
     if not features:
         raise DataError("the table has no columns of numbers; name the feature columns with --features")

@@ -36,9 +36,9 @@ def run(
 
     Example: `gaussip simulate --labelled 0.1 --algorithms semi-em,semi-mnem,nnem --rounds 3000`
     """
-    from gaussip.comparison import Trial, compare
-    from gaussip.data.generate import Setting
-    from gaussip.methods import parse_method
+    from gaussip.studies.comparison import Trial, compare
+    from gaussip.studies.methods import parse_method
+    from gaussip.studies.simulation_model import Setting
 
     setting = Setting(
         n_rows=rows, n_sites=sites, delta=delta, spread=spread, size_ratio=size_ratio, labelled=labelled

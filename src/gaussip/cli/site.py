@@ -41,11 +41,11 @@ def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     from gaussip.federation.folders import read
-    from gaussip.site.lock import alone
-    from gaussip.site.model import keep
-    from gaussip.site.overheard import overhearing
-    from gaussip.site.run import SiteRun
-    from gaussip.site.table import read_own
+    from gaussip.node.engine_log import overhearing
+    from gaussip.node.local_data import read_own
+    from gaussip.node.lock import alone
+    from gaussip.node.model import keep
+    from gaussip.node.runner import SiteRun
 
     found = read(folder)
     minutes = patience if patience is not None else found.settings.patience
@@ -76,7 +76,7 @@ def run(
 
 
 def _doing(program: Any) -> str:
-    from gaussip.site.state import FIT, NAMES, PHASES
+    from gaussip.phases.state import FIT, NAMES, PHASES
 
     before = f" ({program.exchanges} exchanges)" if program.phase < FIT else ""
     return f"{program.task.sites[program.index]}: {NAMES[PHASES.index(program.phase)]}{before}"
@@ -110,9 +110,9 @@ def status(folder: Folder, json: Json = False) -> Answer:
     """
     from gaussip.errors import PausedError
     from gaussip.federation.folders import read
-    from gaussip.site.keeping import Keeping
-    from gaussip.site.lock import is_running
-    from gaussip.site.records import read_status
+    from gaussip.node.lock import is_running
+    from gaussip.node.logs import read_status
+    from gaussip.node.run_store import Keeping
 
     found = read(folder)
     told = read_status(folder)
@@ -165,8 +165,8 @@ def go_on(
     """
     from gaussip.errors import SettingError
     from gaussip.federation.folders import read
-    from gaussip.site.going_on import go_on as agree
-    from gaussip.site.going_on import undo as take_back
+    from gaussip.node.amendments import go_on as agree
+    from gaussip.node.amendments import undo as take_back
 
     if undo == (from_round is not None) or (undo and without):
         raise SettingError("give --from ROUND, and --without SITE if one is gone; or --undo alone")

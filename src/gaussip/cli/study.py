@@ -159,10 +159,10 @@ def _run_features(
     name: str, replicates: int | None, rounds: int | None, device: str, data: Path | None, out: Path | None
 ) -> Answer:
     from gaussip.arrays import to_device
-    from gaussip.data.features import read_features
     from gaussip.studies.features.design import load
     from gaussip.studies.features.report import report as make_report
     from gaussip.studies.features.run import run as run_study
+    from gaussip.studies.features.table import read_features
 
     loaded = load(name, replicates, rounds)
     if data is None:

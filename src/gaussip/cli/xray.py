@@ -34,7 +34,7 @@ def check(
 
     Example: `gaussip xray check COVID-19_Radiography_Dataset --out manifest.csv`
     """
-    from gaussip.data.radiography import CLASSES, read_manifest
+    from gaussip.studies.xray.radiography import CLASSES, read_manifest
 
     if out is not None:
         refuse_overwriting(out, force=force, inputs=folder.glob("*.xlsx"))
@@ -77,9 +77,9 @@ def features(
 
     Example: `gaussip xray features COVID-19_Radiography_Dataset --weights densenet121.pth --out features.npz`
     """
-    from gaussip.data.radiography import read_manifest
-    from gaussip.xray.densenet import N_FEATURES
-    from gaussip.xray.extract import extract, settle
+    from gaussip.studies.xray.densenet import N_FEATURES
+    from gaussip.studies.xray.extract import extract, settle
+    from gaussip.studies.xray.radiography import read_manifest
 
     refuse_overwriting(out, force=force, inputs=[weights])
     settle(weights, out, size, device, normalise)  # looking at the images takes minutes
@@ -121,8 +121,8 @@ def stand_in(
 
     Example: `gaussip xray stand-in features.npz`, or `gaussip xray stand-in images`
     """
-    from gaussip.data import standin
-    from gaussip.data.features import write_features
+    from gaussip.studies.features.table import write_features
+    from gaussip.studies.xray import standin
 
     if out.suffix in (".npz", ".parquet"):
         refuse_overwriting(out, force=force)

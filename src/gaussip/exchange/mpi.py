@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from gaussip.exchange.base import Message
-from gaussip.exchange.neighbours import Neighbours
+from gaussip.exchange.neighbourhood import Neighbours
 
 
 class Mpi:

@@ -14,14 +14,14 @@ import numpy as np
 from gaussip.errors import FederationError, GaussipError
 from gaussip.federation.addresses import split_address
 from gaussip.federation.faults import faults
-from gaussip.fitting import seeds_of
-from gaussip.parameters import Theta
-from gaussip.preprocessing.agreement import Reduction
-from gaussip.preprocessing.transformers import check_keep
-from gaussip.site.task import Task, make_task
-from gaussip.source import Path as Where
-from gaussip.source import Source
-from gaussip.start import MIN_COUNT
+from gaussip.files.toml import Path as Where
+from gaussip.files.toml import Source
+from gaussip.mixture.theta import Theta
+from gaussip.phases.basis import Reduction
+from gaussip.phases.task import Task, make_task
+from gaussip.rows.basis import check_keep
+from gaussip.rows.problem import seeds_of
+from gaussip.starts.shared import MIN_COUNT
 
 LATER = {
     "reduce": None,

@@ -10,13 +10,11 @@ import numpy as np
 
 from gaussip.errors import FederationError, GaussipError
 from gaussip.federation.addresses import split_address
-from gaussip.networks import MIXINGS
-from gaussip.preprocessing.transformers import check_keep
-from gaussip.selection.criteria import CRITERIA
-from gaussip.simulation import WEIGHTINGS
-from gaussip.start import checked
-from gaussip.uncertainty.information import check_size
-from gaussip.validation import check_shrinkage, check_unlabelled_weight
+from gaussip.inference.information import check_size
+from gaussip.rows.basis import check_keep
+from gaussip.rows.checks import check_shrinkage, check_unlabelled_weight
+from gaussip.settings import CRITERIA, MIXINGS, WEIGHTINGS
+from gaussip.starts.shared import checked
 
 if TYPE_CHECKING:
     from gaussip.federation.description import Description

@@ -17,7 +17,7 @@ from gaussip.federation.certificates import Identity
 from gaussip.federation.description import Description
 from gaussip.federation.faults import NAME
 from gaussip.files import whole
-from gaussip.source import Source
+from gaussip.files.toml import Source
 
 AUTHORITY = "authority"
 SETTINGS = """\

@@ -24,7 +24,8 @@ from gaussip.networks.graphs import (
     star,
 )
 from gaussip.networks.named import NETWORKS, by_name
-from gaussip.networks.weights import MIXINGS, mixing_weights, two_way_weights
+from gaussip.networks.weights import mixing_weights, two_way_weights
+from gaussip.settings import MIXINGS
 
 __all__ = [
     "MIXINGS",

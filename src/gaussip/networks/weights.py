@@ -9,12 +9,10 @@ import networkx as nx
 import numpy as np
 from scipy import sparse
 
-from gaussip.errors import NetworkError
+from gaussip.errors import NetworkError, some
 from gaussip.networks.balance import listening
 from gaussip.networks.named import by_name, parse
-from gaussip.validation import check_choice, some
-
-MIXINGS = ("row", "metropolis")
+from gaussip.settings import MIXINGS, check_choice
 
 
 def mixing_weights(

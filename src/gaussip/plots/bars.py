@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gaussip.arrays import NDArray
-from gaussip.plots import save, styled
+from gaussip.plots.files import save, styled
 
 
 def draw_bars(

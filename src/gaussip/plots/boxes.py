@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gaussip.plots import save, styled
+from gaussip.plots.files import save, styled
 from gaussip.plots.panels import LETTERS
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gaussip.plots import save, styled
+from gaussip.plots.files import save, styled
 
 
 def draw_convergence(

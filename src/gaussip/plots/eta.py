@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gaussip.plots import save, styled
+from gaussip.plots.files import save, styled
 
 if TYPE_CHECKING:
-    from gaussip.selection import Step
+    from gaussip.step_size import Step
 
 
 def draw_eta(step: Step, path: str | os.PathLike[str]) -> list[Path]:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from gaussip.arrays import NDArray
-from gaussip.plots import save, styled
+from gaussip.plots.files import save, styled
 
 
 def draw_network(

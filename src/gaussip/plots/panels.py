@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.plots import save, styled
+from gaussip.plots.files import save, styled
 
 LETTERS = 13  # of a title in an inch
 

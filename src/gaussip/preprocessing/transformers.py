@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,16 +12,16 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOn
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gaussip.arrays import NDArray
-from gaussip.averaging import average
-from gaussip.data.split import by_column
 from gaussip.errors import DataError, SettingError
 from gaussip.exchange import Stacked
-from gaussip.fitting import seeds_of
+from gaussip.mixture.theta import unvech
 from gaussip.networks import mixing_weights
-from gaussip.parameters import unvech
-from gaussip.preprocessing.agreement import Agreement, Reduction, agree, wanted_of
-from gaussip.preprocessing.basis import Basis, load, scale_of
-from gaussip.validation import check_cells
+from gaussip.phases.averaging import average
+from gaussip.phases.basis import Agreement, Reduction, agree, wanted_of
+from gaussip.rows.basis import Basis, check_keep, load, scale_of
+from gaussip.rows.checks import check_cells
+from gaussip.rows.problem import seeds_of
+from gaussip.rows.sites import by_column
 
 
 class _Split(NamedTuple):
@@ -209,15 +208,3 @@ class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
         if names:
             found.feature_names_in_ = np.array(names, dtype=object)
         return found
-
-
-def check_keep(keep: Any, n_features: int) -> float | int:
-    """A number of components or a share of the variance, refused where it is neither."""
-    if isinstance(keep, Integral) and not isinstance(keep, bool):
-        if 1 <= int(keep) <= n_features:
-            return int(keep)
-    elif isinstance(keep, Real) and not isinstance(keep, bool) and 0 < float(keep) < 1:
-        return float(keep)
-    raise SettingError(
-        f"{keep!r} is neither a number of components, 1 to {n_features}, nor a share of the variance between 0 and 1"
-    )

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gaussip.errors import DataError, LabelError, SettingError
-from gaussip.fitting import prepare, seeds_of
-from gaussip.parameters import Theta
-from gaussip.search import Best, Standard, over, run, shared_by
-from gaussip.selection.criteria import CRITERIA, Line, line_of
-from gaussip.validation import check_choice, check_mean_weight, check_row_weights, encode_labels
+from gaussip.mixture.theta import Theta
+from gaussip.rows.checks import check_mean_weight, check_row_weights, encode_labels
+from gaussip.rows.problem import prepare, seeds_of
+from gaussip.selection.criteria import Line, line_of
+from gaussip.settings import CRITERIA, check_choice
+from gaussip.starts.search import Best, Standard, run, shared_by
+from gaussip.starts.search.numbers import over
 
 
 class Selection(NamedTuple):
@@ -69,7 +71,7 @@ def choose_components(
     """Choose the number of components across sites.
 
     For each K many starts are judged, and the best climbed from, by pooled EM, whose sums the sites agree on
-    (`gaussip.sums`): none learns another's likelihood. Sites in processes of their own choose the same.
+    (`gaussip.exchange.sums`): none learns another's likelihood. Sites in processes of their own choose the same.
 
     Parameters
     ----------

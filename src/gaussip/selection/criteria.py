@@ -7,16 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip import sums
 from gaussip.arrays import NDArray, precision_factor, to_numpy
 from gaussip.errors import DataError
-from gaussip.fitting import prepare
-from gaussip.kernels.algebra import log_constant
-from gaussip.moments import Moments, moments
-from gaussip.parameters import Theta, n_parameters, unvech
-from gaussip.search import Totals
-
-CRITERIA = ("bic", "aic", "icl")
+from gaussip.exchange import sums
+from gaussip.kernels.array.algebra import log_constant
+from gaussip.mixture.theta import Theta, n_parameters, unvech
+from gaussip.rows.moments import Moments, moments
+from gaussip.rows.problem import prepare
+from gaussip.starts.search import Totals
 
 
 class Line(NamedTuple):

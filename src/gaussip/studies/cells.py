@@ -6,15 +6,13 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gaussip.data.generate import SPREADS, Setting
 from gaussip.errors import GaussipError, NetworkError, SettingError
-from gaussip.methods import Method, parse_method
+from gaussip.files.toml import Path, Source
 from gaussip.networks import mixing_weights
 from gaussip.networks.named import parse
-from gaussip.networks.weights import MIXINGS
-from gaussip.simulation import WEIGHTINGS
-from gaussip.source import Path, Source
-from gaussip.validation import check_choice
+from gaussip.settings import MIXINGS, WEIGHTINGS, check_choice
+from gaussip.studies.methods import Method, parse_method
+from gaussip.studies.simulation_model import SPREADS, Setting
 
 POOLED = "em"  # the whole sample's estimate, which the others are measured against
 ALONE = (POOLED, "local")  # they hear nobody: the network means nothing to them

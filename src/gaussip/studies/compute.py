@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.comparison import Trial
-from gaussip.history import Progress
-from gaussip.parameters import Theta, to_psi
+from gaussip.mixture.theta import Theta, to_psi
+from gaussip.simulation.history import Progress
 from gaussip.studies.cells import POOLED, Cell
+from gaussip.studies.comparison import Trial
 from gaussip.studies.marks import LOOKS, marks
-from gaussip.theory import contraction, heterogeneity
+from gaussip.studies.theory import contraction, heterogeneity
 
 FINE = 1e-11
 TOLERANCE = 1e-8  # a run in which nothing moves by more than this, in the start's units, has arrived

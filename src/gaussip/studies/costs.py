@@ -14,8 +14,8 @@ import networkx as nx
 import numpy as np
 
 from gaussip.arrays import NDArray
+from gaussip.mixture.theta import width
 from gaussip.networks import listening, mixing_weights
-from gaussip.parameters import width
 from gaussip.studies.cells import Cell, plain
 from gaussip.studies.results import Results
 

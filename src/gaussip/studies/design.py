@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gaussip.errors import DesignError
-from gaussip.source import Source
+from gaussip.files.toml import Source
 from gaussip.studies.cells import COLUMNS, KEYS, Cell, cells_of, plain
 from gaussip.studies.marks import LOOKS
 from gaussip.studies.parts import (

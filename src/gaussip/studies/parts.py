@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from gaussip.errors import NetworkError
+from gaussip.files.toml import Path as Where
+from gaussip.files.toml import Source
 from gaussip.networks import by_name
-from gaussip.source import Path as Where
-from gaussip.source import Source
 from gaussip.studies.cells import COLUMNS, POOLED, Cell, in_turn, matches
 from gaussip.studies.marks import LOOKS, marks
 

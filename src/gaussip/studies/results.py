@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.comparison import log_mean
 from gaussip.errors import GaussipError
 from gaussip.studies.cells import COLUMNS, POOLED, Cell, matches
+from gaussip.studies.comparison import log_mean
 from gaussip.studies.design import Design
 from gaussip.studies.folder import Folder
 

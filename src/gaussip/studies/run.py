@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gaussip.errors import SettingError
-from gaussip.history import Progress
+from gaussip.simulation.history import Progress
 from gaussip.studies.cells import POOLED, Cell, matches, plain
 from gaussip.studies.compute import compute
 from gaussip.studies.design import Design
@@ -88,7 +88,7 @@ def _computed(
         return
     from joblib import Parallel, delayed
 
-    from gaussip.kernels.threads import n_threads
+    from gaussip.kernels.cpu.threads import n_threads
 
     threads = str(max(1, n_threads() // jobs))
     work = (delayed(_in_worker)(folder, cell, device, threads) for cell in cells)

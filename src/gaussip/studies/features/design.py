@@ -9,12 +9,12 @@ import msgspec
 
 from gaussip import algorithms
 from gaussip.errors import DesignError, GaussipError
-from gaussip.methods import Method, parse_method
+from gaussip.files.toml import Source
 from gaussip.networks.named import parse
-from gaussip.simulation import WEIGHTINGS
-from gaussip.source import Source
+from gaussip.rows.checks import check_shrinkage, check_unlabelled_weight
+from gaussip.settings import WEIGHTINGS, check_choice
 from gaussip.studies.design import SHIPPED
-from gaussip.validation import check_choice, check_shrinkage, check_unlabelled_weight
+from gaussip.studies.methods import Method, parse_method
 
 KIND = "features"
 

@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.data.features import FeatureTable
 from gaussip.errors import DesignError, FileError
 from gaussip.files import whole
-from gaussip.methods import Method
-from gaussip.plots import write_csv
-from gaussip.preprocessing.basis import Basis, load
+from gaussip.plots.files import write_csv
+from gaussip.rows.basis import Basis, load
 from gaussip.studies.cells import POOLED
 from gaussip.studies.features.design import KIND, Cell, Loaded, of_text
+from gaussip.studies.features.table import FeatureTable
 from gaussip.studies.features.trial import Table
 from gaussip.studies.folder import read_arrays
+from gaussip.studies.methods import Method
 
 
 class FeatureFolder:

@@ -9,13 +9,13 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.files import whole
-from gaussip.methods import parse_method
-from gaussip.plots import write_csv
 from gaussip.plots.bars import draw_bars
 from gaussip.plots.boxes import Box, draw_boxes
+from gaussip.plots.files import write_csv
 from gaussip.studies.cells import POOLED
 from gaussip.studies.features.design import Cell, of_text
 from gaussip.studies.features.folder import FeatureFolder
+from gaussip.studies.methods import parse_method
 from gaussip.studies.page import Page
 
 CLOSE = 0.01  # of AUC: as good as the whole sample's

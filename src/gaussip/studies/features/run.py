@@ -12,18 +12,18 @@ import numpy as np
 
 from gaussip import algorithms
 from gaussip.arrays import NDArray, to_numpy
-from gaussip.data.features import FeatureTable
 from gaussip.errors import PooledTargetWarning
-from gaussip.history import Progress
-from gaussip.moments import shrinkage_of
+from gaussip.mixture.theta import Theta, distance, place, to_psi, to_theta
 from gaussip.networks import mixing_weights, two_way_weights
-from gaussip.parameters import Theta, to_psi, to_theta
-from gaussip.rows import Rows
-from gaussip.simulation import distance, place, simulate
+from gaussip.rows.moments import shrinkage_of
+from gaussip.rows.rows import Rows
+from gaussip.simulation.history import Progress
+from gaussip.simulation.run import simulate
 from gaussip.studies.cells import POOLED
 from gaussip.studies.features import scores
 from gaussip.studies.features.design import Cell, FeatureDesign, Loaded
 from gaussip.studies.features.folder import FeatureFolder, digest_of, kept_basis
+from gaussip.studies.features.table import FeatureTable
 from gaussip.studies.features.trial import Replicate, reduced, replicates
 from gaussip.studies.folder import log_line, write_arrays
 

@@ -7,8 +7,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
 from gaussip.arrays import Array, NDArray, namespace, precision_factor, to_numpy
-from gaussip.kernels.algebra import log_constant
-from gaussip.parameters import Theta
+from gaussip.kernels.array.algebra import log_constant
+from gaussip.mixture.theta import Theta
 
 
 def log_joints(X: Array, theta: Theta) -> NDArray:

@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gaussip import start
 from gaussip.arrays import Array, NDArray, to_device
-from gaussip.data.features import FeatureTable
-from gaussip.data.split import by_column
 from gaussip.errors import DataError, DesignError, LabelError
-from gaussip.parameters import Theta
+from gaussip.mixture.theta import Theta
 from gaussip.preprocessing import NetworkPCA
-from gaussip.preprocessing.basis import Basis
-from gaussip.rows import Rows
+from gaussip.rows.basis import Basis
+from gaussip.rows.rows import Rows
+from gaussip.rows.sites import by_column
+from gaussip.starts import shared as start
 from gaussip.studies.features.design import FeatureDesign
+from gaussip.studies.features.table import FeatureTable
 
 
 class Table(NamedTuple):

@@ -1,0 +1,44 @@
+"""What each site knows of itself and of its place in the network."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gaussip.arrays import Array, NDArray, namespace
+from gaussip.networks import degree_shares, degrees, listening
+from gaussip.settings import WEIGHTINGS, check_choice
+
+
+class Site(NamedTuple):
+    """What a site knows of itself and its place in the network; arrays of the leading shape."""
+
+    share: Array  #: nu_m, the factor on its map F_m: n_m / mean n, or one where sites count equally
+    balance: Array  #: M pi_m as far as its own degree tells, one otherwise; see `gaussip.networks.degree_shares`
+    degree: Array  #: how many others it hears
+    index: Array  #: its place among the sites in sorted order
+    links: Array  #: (..., M), one at the places of those it hears
+
+
+def site_facts(mass: Array, W: Any, weighting: str) -> Site:
+    """What each site knows of itself: its share of the rows, its balance and its degree.
+
+    Parameters
+    ----------
+    mass : (..., M), the sites' row weights
+    W : (M, M) weights
+    weighting : ``"rows"`` (every row counts alike: the target is the pooled estimate) or ``"equal"`` (every
+        site counts alike, whatever its size: the paper's)
+    """
+    check_choice("weighting", weighting, WEIGHTINGS)
+    xp = namespace(mass)
+
+    def per_site(values: NDArray) -> Array:
+        return xp.broadcast_to(xp.asarray(values, dtype=mass.dtype, device=mass.device), mass.shape)
+
+    ones = xp.ones_like(mass)
+    hears = xp.asarray(listening(W), dtype=mass.dtype, device=mass.device)
+    place = xp.broadcast_to(xp.arange(hears.shape[0], device=mass.device), mass.shape)
+    known = (per_site(degrees(W)), place, xp.broadcast_to(hears, (*mass.shape, hears.shape[0])))
+    if weighting == "equal":
+        return Site(ones, ones, *known)
+    return Site(mass / xp.mean(mass, axis=-1, keepdims=True), per_site(degree_shares(W)), *known)

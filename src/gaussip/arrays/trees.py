@@ -1,0 +1,40 @@
+"""Trees of arrays: nested tuples (NamedTuples among them) whose leaves are arrays and plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from gaussip.arrays.libraries import Array, namespace
+
+
+def leaves(tree: Any) -> list[Any]:
+    """The leaves of a tree, in order."""
+    return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, tuple) else [tree]
+
+
+def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+    """The tree with a function applied to every leaf."""
+    return rebuilt(iter([function(leaf) for leaf in leaves(tree)]), tree)
+
+
+def rebuilt(values: Iterator[Any], like: Any) -> Any:
+    """The tree that has these leaves and the structure of another."""
+    if not isinstance(like, tuple):
+        return next(values)
+    parts = [rebuilt(values, part) for part in like]
+    return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
+
+
+def keep(done: Array, before: Any, after: Any) -> Any:
+    """A tree of arrays after something, with those entries of the leading axes that are done left as before."""
+    if isinstance(done, (np.ndarray, np.generic)) and not done.any():
+        return after
+    if isinstance(after, tuple):
+        return type(after)(*(keep(done, old, new) for old, new in zip(before, after, strict=True)))
+    if not hasattr(after, "shape"):
+        return after
+    xp = namespace(after)
+    return xp.where(xp.reshape(done, done.shape + (1,) * (after.ndim - done.ndim)), before, after)

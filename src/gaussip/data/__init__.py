@@ -1,1 +1,0 @@
-"""Data: the paper's simulation model, and ways to deal rows out to sites."""

@@ -1,0 +1,319 @@
+"""The scikit-learn style estimator."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gaussip import algorithms
+from gaussip.arrays import NDArray, to_device, to_numpy
+from gaussip.errors import CollapseError, DataError, DiagnosisWarning, SettingError, StartError
+from gaussip.estimator import model_file
+from gaussip.estimator.fitted import FittedMixture
+from gaussip.estimator.progress import telling
+from gaussip.findings.at_fit import certain, rounds_needed, swings
+from gaussip.mixture.theta import Theta, consensus, place, reorder
+from gaussip.rows.checks import check_shrinkage
+from gaussip.rows.moments import Shrinkage, shrinkage_of
+from gaussip.rows.problem import Problem, prepare, seeds_of
+from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
+from gaussip.simulation.history import Progress
+from gaussip.simulation.run import Run, simulate
+from gaussip.starts import shared as start
+from gaussip.starts.given import Given, starts
+
+
+class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
+    """A Gaussian mixture fitted across sites that only talk to their neighbours.
+
+    All sites are simulated in this process; the numbers are those that sites in processes of their own get.
+
+    Parameters
+    ----------
+    n_components : int
+        K.
+    algorithm : str
+        ``"exact"`` (the pooled estimate at every site), the paper's ``"mnem"``, ``"nnem"``, ``"dem"`` and ``"ngd"``,
+        ``"local"`` (each site alone) or ``"em"`` (the whole sample, pooled).
+    network : str, networkx graph or (M, M) matrix
+        A name (``"ring"``, ``"star"``, ``"random-regular(4)"``, ``"circle"``, ...), a graph whose edge q -> m
+        means that q sends to m, or the weights with which each site (row) averages what it hears. Exact needs a
+        two-way network, and weighs it by itself.
+    mixing : {"row", "metropolis"}
+        How a network becomes weights, for others than exact; a matrix is used as it is.
+    eta : float
+        The step of mnem, dem and ngd: smaller is closer to the pooled estimate, and slower.
+    max_rounds, tol : int, float
+        Stop after this many rounds, or when the change (see ``history_``) is at most ``tol``.
+    reg_covar : float
+        Added to the diagonal of every covariance.
+    shrinkage : float in [0, 1)
+        The share of every covariance that is a target's, the same at all sites: the mean covariance of the start, on
+        which they agree before the first round. It lets a site have fewer rows than features.
+    unlabelled_weight : float in [0, 1]
+        What an unlabelled row counts against a labelled one. Below one where the classes are not Gaussian: unlabelled
+        rows then shape the components by more than their class.
+    weighting : {"rows", "equal"}
+        Whether every row counts alike (the target is the pooled estimate) or every site.
+    n_init : int
+        Whole fits, from as many starts, of which the best log-likelihood is kept; from labels there is one start.
+    init_params : {"kmeans", "labels", "search"}
+        Centres shared by the sites; the moments of the labelled rows; or the best of many starts of both kinds and at
+        random, each judged after a few steps by the likelihood on which the sites agree.
+    weights_init, means_init, covariances_init : arrays (K,), (K, p), (K, p, p) or None
+        Given starting values, in place of those of ``init_params``.
+    warm_start : bool
+        Start from the last fit.
+    device : str
+        ``"cpu"``, or ``"cuda"`` for a GPU (needs the ``gpu`` extra).
+    random_state : int, RandomState or None
+    verbose : int
+        Log progress every ``verbose`` rounds to standard error.
+
+    Attributes
+    ----------
+    weights_, means_, covariances_ : (K,), (K, p), (K, p, p)
+        The sites' consensus: their average in psi, weighted by mass.
+    site_weights_, site_means_, site_covariances_ : the same with a first axis over sites
+    sites_ : (M,) names of the sites, sorted
+    site_mass_ : (M,) their rows, by weight
+    classes_ : (C,) labels seen in y; component k is class ``classes_[k]``. With fewer classes than components
+        `predict` gives component numbers, which need not be the classes' names
+    shrinkage_target_ : (p, p), what covariances are drawn towards; None without shrinkage
+    n_rounds_ : int
+    converged_ : bool
+    history_ : dict of arrays over rounds
+        ``round``; ``log_likelihood``, mean per row; ``change``, the largest move of psi at any site divided by eta,
+        in units in which the start has unit variances; ``disagreement``, root mean square distance of the sites'
+        psi from their mean, same units; ``bytes`` sent so far over the whole network.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gaussip import NetworkGaussianMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(-3, 1, (200, 2)), rng.normal(3, 1, (200, 2))])
+    >>> sites = np.repeat(["A", "B", "C", "D"], 100)  # two sites see one group, two the other
+    >>> mixture = NetworkGaussianMixture(2, random_state=0).fit(X, sites=sites)
+    >>> mixture.weights_.round(2)
+    array([0.5, 0.5])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        algorithm: str = "exact",
+        network: Any = "ring",
+        mixing: str = "row",
+        eta: float = 0.01,
+        max_rounds: int = 1000,
+        tol: float = 1e-6,
+        reg_covar: float = 1e-6,
+        shrinkage: float = 0.0,
+        unlabelled_weight: float = 1.0,
+        weighting: str = "rows",
+        n_init: int = 1,
+        init_params: str = "kmeans",
+        weights_init: Any = None,
+        means_init: Any = None,
+        covariances_init: Any = None,
+        warm_start: bool = False,
+        device: str = "cpu",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.algorithm = algorithm
+        self.network = network
+        self.mixing = mixing
+        self.eta = eta
+        self.max_rounds = max_rounds
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.shrinkage = shrinkage
+        self.unlabelled_weight = unlabelled_weight
+        self.weighting = weighting
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.covariances_init = covariances_init
+        self.warm_start = warm_start
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    _watch: Callable[[Progress], None] | None = None  # the command line's progress bar
+
+    def fit(self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the mixture.
+
+        Parameters
+        ----------
+        X : (n, p) array, pandas or polars frame; or rows that stay on disk, read anew in every round: a memory-mapped
+            array (`numpy.load(..., mmap_mode="r")`), or a mapping of site names to arrays, memory-mapped arrays or
+            `gaussip.rows.chunks.Chunks`, which bring labels and weights themselves
+        y : (n,) labels, -1, None or NaN where unlabelled
+        sites : (n,) name of the site of each row; None for one site, that is, plain EM
+        sample_weight : (n,) row weights
+        """
+        self._check_settings()
+        algorithm = algorithms.make(self.algorithm, self.eta)
+        if sites is None and not by_name(X):
+            algorithm = algorithms.make("em", self.eta)
+        seeds = seeds_of(self.random_state, self.n_init)
+        problem = self._prepared(X, y, sites, sample_weight, seeds[0])
+        goes_on = self.warm_start and hasattr(self, "weights_")
+        if goes_on:
+            begin = [self._last(problem)]
+        else:
+            given = Given(self.weights_init, self.means_init, self.covariances_init)
+            settled = (float(self.reg_covar), float(self.shrinkage))
+            begin = starts(problem, self.n_components, self.init_params, seeds[1:], given, *settled)
+        target = getattr(self, "shrinkage_target_", None) if goes_on else None
+        runs, collapse = [], None
+        with telling(self.verbose, self._watch) as watch:
+            for theta in begin:
+                shrinkage = self._shrinkage(theta, target)
+                try:
+                    run = simulate(
+                        algorithm, place(theta, self.device), problem.rows, problem.W,
+                        max_rounds=self.max_rounds, tol=self.tol, reg_covar=self.reg_covar, shrinkage=shrinkage,
+                        weighting=self.weighting, sites=problem.sites.tolist(), watch=watch,
+                    )  # fmt: skip
+                    runs.append((run, shrinkage))
+                except CollapseError as error:
+                    collapse = error
+        if collapse is not None and not runs:  # one start that holds is enough
+            raise collapse
+        if not runs[0][0].history.round.size:
+            raise SettingError(f"max_rounds={self.max_rounds} ends before {self.algorithm} first looks at the rows")
+        best, shrinkage = max(runs, key=lambda one: float(one[0].history.log_likelihood[-1]))
+        self.sites_, self.classes_ = problem.sites, problem.classes
+        self.shrinkage_target_ = None if shrinkage is None else to_numpy(shrinkage.target)
+        self._keep(best, to_numpy(problem.rows.mass))
+        self._warn_if_not_converged()
+        self._warn_of_findings()
+        return self
+
+    def _shrinkage(self, begin: Theta, target: NDArray | None) -> Shrinkage | None:
+        """Towards the start's mean covariance, or the target of the fit that this one goes on from."""
+        if begin.weights.ndim > 1:  # each site's own last estimate
+            begin = self._theta()
+        found = shrinkage_of(float(self.shrinkage), begin)
+        if found is None:
+            return None
+        return found._replace(target=to_device(found.target if target is None else target, self.device))
+
+    def _warn_if_not_converged(self) -> None:
+        if not self.converged_:
+            warnings.warn(
+                f"not converged after {self.n_rounds_} rounds: the last change is {self.history_['change'][-1]:.2g}, "
+                f"tol={self.tol:g}. {self._faster()}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _warn_of_findings(self) -> None:
+        for finding in certain(self):
+            warnings.warn(f"{finding.name}: {finding.sentence}", DiagnosisWarning, stacklevel=3)
+
+    def _faster(self) -> str:
+        """What helps a fit that did not converge."""
+        if swings(self):
+            return "More rounds will not help"
+        foretold = rounds_needed(self)
+        more = "Raise max_rounds"
+        if foretold is not None:
+            needed, asked = foretold
+            more = f"It needs about {needed} rounds in all: raise max_rounds to {asked} (it stops by itself)"
+        if not algorithms.has_step(self.algorithm):
+            return more
+        return (
+            f"{more}, or raise eta if speed matters more than closeness to the pooled estimate; "
+            "or use algorithm='exact'"
+        )
+
+    def _prepared(self, X: Any, y: Any, sites: Any, sample_weight: Any, seed: int) -> Problem:
+        """The checked problem, of rows in memory or on disk."""
+        settings = {
+            "n_components": self.n_components, "network": self.network, "mixing": self.mixing, "seed": seed,
+            "device": self.device, "unlabelled_weight": self.unlabelled_weight,
+        }  # fmt: skip
+        if on_disk(X):
+            problem = prepare_on_disk(X, y, sites, sample_weight, **settings)
+            self.n_features_in_ = problem.values[0].shape[1]
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return problem
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        return prepare(X, y, sites, sample_weight, columns=getattr(self, "feature_names_in_", None), **settings)
+
+    def _check_settings(self) -> None:
+        for name in ("n_components", "max_rounds", "n_init"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise SettingError(f"{name}={value!r} must be a whole number of at least 1")
+        for name in ("tol", "reg_covar"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
+                raise SettingError(f"{name}={value!r} must be a number of at least 0")
+        check_shrinkage(self.shrinkage)
+        if not isinstance(self.verbose, Integral) or self.verbose < 0:
+            raise SettingError(f"verbose={self.verbose!r} must be a whole number of at least 0")
+
+    def _keep(self, run: Run, mass: NDArray) -> None:
+        sites = Theta(*map(to_numpy, run.theta))
+        self.site_weights_, self.site_means_, self.site_covariances_ = sites
+        self.weights_, self.means_, self.covariances_ = consensus(sites, mass)
+        self.site_mass_ = mass
+        self.n_rounds_ = run.n_rounds
+        self.converged_ = bool(run.converged)
+        self.history_ = run.history._asdict()
+
+    def _last(self, problem: Problem) -> Theta:
+        """The last fit as a start: each site's own estimate where the sites are the same, else the consensus.
+
+        Where the classes are others than last time, components are matched to them anew.
+        """
+        n_features = problem.values[0].shape[1]
+        if self.means_.shape != (self.n_components, n_features):
+            raise StartError(
+                f"warm_start: the last fit has {self.means_.shape[0]} components and {self.means_.shape[1]} "
+                f"features, this one {self.n_components} and {n_features}; use warm_start=False"
+            )
+        order = np.arange(self.n_components)
+        if problem.rows.labelled is not None and not np.array_equal(problem.classes, self.classes_):
+            order = start.class_order(self._theta(), problem.rows)
+        if not np.array_equal(problem.sites, self.sites_):
+            return reorder(self._theta(), order)
+        sites = (self.site_weights_, self.site_means_, self.site_covariances_)
+        return Theta(*(part[:, order] for part in sites))
+
+    def fit_predict(self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> NDArray:
+        """Fit, then predict the same rows."""
+        if on_disk(X) and not isinstance(X, np.memmap):
+            raise DataError("fit_predict needs the rows in one array; use fit, then predict for the rows wanted")
+        return self.fit(X, y, sites=sites, sample_weight=sample_weight).predict(X)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model, its settings and its history to one file, without pickle.
+
+        A ``random_state`` that is not a number is stored as None.
+        """
+        check_is_fitted(self)
+        model_file.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The model in a file written by `save`."""
+        return model_file.load(cls, path)

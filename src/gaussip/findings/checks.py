@@ -1,0 +1,95 @@
+"""Why a fit failed, or may not be trusted: from what a run leaves, without a row.
+
+`diagnose` looks at a fitted estimator, a model file, or a real site's folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gaussip.findings import components, evidence, moving, sites
+from gaussip.findings.evidence import Evidence
+from gaussip.findings.finding import Finding
+
+
+class Check(NamedTuple):
+    """One thing that is looked for."""
+
+    name: str
+    look: Callable[[Evidence], Finding | None]
+    why_not: Callable[[Evidence], str]  #: why it cannot be judged; empty where it can
+    at_fit: bool = False  #: whether a fit warns of it: certain, and cheap to see
+
+
+def _course(run: Evidence) -> str:
+    return "" if len(run.step) > 1 else "the file keeps the last round only"
+
+
+def _ended(run: Evidence) -> str:
+    return "the sites still run" if not run.over else _course(run)
+
+
+def _estimate(run: Evidence) -> str:
+    return "" if run.theta is not None else "no estimate was kept"
+
+
+def _network(run: Evidence) -> str:
+    return "the network was drawn at random, from a seed that is not kept" if run.W is None and _several(run) else ""
+
+
+def _several(run: Evidence) -> bool:
+    return len(run.names) > 1
+
+
+def _estimates(run: Evidence) -> str:
+    if run.sites is None:
+        return "a site knows its own estimate only"
+    return "" if _several(run) else "there is one site"
+
+
+def _own(run: Evidence) -> str:
+    """Whether sites can be held against each other."""
+    if why := _estimates(run):
+        return why
+    if run.algorithm in ("em", "exact"):
+        return f"{run.algorithm} brings all sites to one estimate; a fit with mnem shows it"
+    return "" if len(run.names) >= sites.LEAST else f"it takes {sites.LEAST} sites to say which is odd"
+
+
+def _together(run: Evidence) -> str:
+    return _estimates(run) or ("" if evidence.exchanges(run.algorithm) else "these sites do not talk to each other")
+
+
+CHECKS = (  # in the order in which to try their remedies: rows, components, the step, the network, rounds
+    Check("a site pulls away", sites.site_apart, _own),
+    Check("far wider component", components.far_wider_component, _estimate),
+    Check("collapsed component", components.collapsed_component, _estimate, at_fit=True),
+    Check("duplicated component", components.duplicated_component, _estimate, at_fit=True),
+    Check("too many components", components.too_many_components, _estimate),
+    Check("step too large", moving.step_too_large, _course, at_fit=True),
+    Check("unbalanced network", sites.unbalanced_network, _network),
+    Check("settled apart", sites.settled_apart, _together),
+    Check("poor separation", moving.poor_separation, _course),
+    Check("agreed but still moving", moving.agreed_but_moving, lambda run: _together(run) or _course(run)),
+    Check("not enough rounds", moving.not_enough_rounds, _ended),
+)
+
+
+class Diagnosis(NamedTuple):
+    """What was found, and what was looked at."""
+
+    findings: list[Finding]
+    judged: list[str]
+    not_judged: dict[str, str]  #: why
+
+
+def examine(run: Evidence, checks: tuple[Check, ...] = CHECKS) -> Diagnosis:
+    """Look for everything that can be judged."""
+    reasons = {check.name: check.why_not(run) for check in checks}
+    looked = [check.look(run) for check in checks if not reasons[check.name]]
+    return Diagnosis(
+        [finding for finding in looked if finding is not None],
+        [name for name, why in reasons.items() if not why],
+        {name: why for name, why in reasons.items() if why},
+    )

@@ -1,0 +1,131 @@
+"""What is known of a run without its rows: its history, the estimates it ended with, its settings and its network."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from gaussip.algorithms import REGISTRY
+from gaussip.arrays import NDArray
+from gaussip.mixture.theta import Theta, n_parameters, overall
+from gaussip.networks import listening, mixing_weights
+from gaussip.networks.named import parse
+from gaussip.rows.problem import seeds_of
+
+PYTHON, FILE, SITE = "an estimator", "a model file", "a site's folder"  # where evidence comes from
+
+
+class Evidence(NamedTuple):
+    """One run; arrays over what was kept of its rounds."""
+
+    source: str  #: PYTHON, FILE or SITE
+    path: str  #: of the file or folder
+    settings: dict[str, Any]  #: the estimator's, or the federation's
+    algorithm: str  #: the one that ran: EM where there is one site only
+    rounds: int  #: so far; exact's last may be part of a step, which is not in the arrays
+    round: NDArray
+    step: NDArray  #: passes over the rows so far: exact takes several rounds for one
+    log_likelihood: NDArray  #: mean per row, of all sites or of the one
+    change: NDArray  #: the largest move anywhere, divided by eta
+    disagreement: NDArray
+    undone: int  #: how often exact went back
+    converged: bool
+    over: bool  #: False while sites still run
+    failure: str  #: how a run ended that did not end well
+    theta: Theta | None  #: consensus, or the site's own; None where nothing was kept
+    sites: Theta | None  #: each site's estimate, (M, K, ...); None where only one site's is known
+    names: list[Any]  #: (M,) of the sites
+    classes: list[Any]
+    features: list[str]  #: (p,) names; empty where they have none
+    mass: NDArray  #: (M,), rows by weight
+    W: sparse.csr_array | None  #: None where the network was drawn at random and cannot be drawn again
+
+    @property
+    def eta(self) -> float:
+        """The step of the algorithm: exact's own, halved whenever it went back, or one where it has none."""
+        if self.algorithm == "exact":
+            from gaussip.algorithms.exact import STEP
+
+            return float(STEP * 0.5**self.undone)
+        return float(self.settings["eta"]) if self.algorithm in ("mnem", "dem", "ngd") else 1.0
+
+    @property
+    def tol(self) -> float:
+        """The change at which the run was to stop."""
+        return float(self.settings["tol"])
+
+    @property
+    def floor(self) -> NDArray:
+        """What reg_covar adds to the variance of each feature, (p,): sites that scale add it to scaled features."""
+        assert self.theta is not None
+        variances = np.diagonal(overall(self.theta)[1])
+        scaled = bool(self.settings.get("scale"))
+        return float(self.settings["reg_covar"]) * (variances if scaled else np.ones_like(variances))
+
+    @property
+    def sampling_error(self) -> float:
+        """How uncertain q numbers estimated from N rows are, about: (q / N)^(1/2), in standard units."""
+        assert self.theta is not None
+        return float(np.sqrt(n_parameters(*self.theta.means.shape) / self.mass.sum()))
+
+    @property
+    def two_way(self) -> bool:
+        """Whether whoever is heard also hears, so that exact runs on this network."""
+        hears = None if self.W is None else listening(self.W)
+        return hears is not None and bool((hears == hears.T).all())
+
+    def named(self, k: int) -> str:
+        """A component as people see it."""
+        return repr(self.classes[k]) if k < len(self.classes) else f"component {k}"
+
+
+def of_estimator(mixture: Any, *, network: bool = True) -> Evidence:
+    """The evidence of a fitted estimator, with its network or without."""
+    check_is_fitted(mixture)
+    history, names = mixture.history_, mixture.sites_.tolist()
+    log_likelihood = np.asarray(history["log_likelihood"], dtype=float)
+    alone = len(names) == 1
+    return Evidence(
+        source=PYTHON, path="", settings=mixture.get_params(deep=False),
+        algorithm="em" if alone else mixture.algorithm,
+        rounds=int(mixture.n_rounds_), round=np.asarray(history["round"]),
+        step=np.arange(1, len(history["round"]) + 1),
+        log_likelihood=log_likelihood, change=np.asarray(history["change"], dtype=float),
+        disagreement=np.asarray(history["disagreement"], dtype=float),
+        undone=_undone(log_likelihood) if mixture.algorithm == "exact" else 0,
+        converged=bool(mixture.converged_), over=True, failure="",
+        theta=mixture._theta(), sites=Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_),
+        names=names, classes=mixture.classes_.tolist(),
+        features=[str(name) for name in getattr(mixture, "feature_names_in_", ())],
+        mass=np.asarray(mixture.site_mass_),
+        W=None if alone or not network else _network(mixture.network, names, mixture.mixing, mixture.random_state),
+    )  # fmt: skip
+
+
+def _undone(log_likelihood: NDArray) -> int:
+    """How often exact went back: to the last bit the likelihood is then one that it was before, after others."""
+    seen: dict[float, int] = {}
+    count = 0
+    for step, value in enumerate(log_likelihood.tolist()):
+        between = log_likelihood[seen.get(value, step) : step]
+        if between.size > 1 and np.ptp(between) > 1e-9 * abs(value):  # not at rest
+            count += 1
+        seen[value] = step
+    return count
+
+
+def _network(network: Any, names: list[Any], mixing: str, random_state: Any) -> sparse.csr_array | None:
+    """W, unless it was drawn at random from a seed that is not kept."""
+    drawn = isinstance(network, str) and parse(network)[0].random
+    if drawn and not isinstance(random_state, Integral):
+        return None
+    return mixing_weights(network, names, mixing, seeds_of(random_state, 1)[0] if drawn else 0)
+
+
+def exchanges(algorithm: str) -> bool:
+    """Whether an algorithm's sites talk to each other."""
+    return bool(REGISTRY[algorithm].exchanges)

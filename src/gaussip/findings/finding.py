@@ -1,0 +1,92 @@
+"""What a diagnosis says: a name, the numbers it rests on, a sentence, and what to do, as a command."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from typing import Any, NamedTuple
+
+from gaussip.algorithms import has_step
+from gaussip.findings.evidence import PYTHON, SITE, Evidence
+
+DEFAULTS: dict[str, Any] = {
+    "algorithm": "exact", "network": "ring", "mixing": "row", "eta": 0.01, "max_rounds": 1000, "tol": 1e-6,
+    "reg_covar": 1e-6, "shrinkage": 0.0, "unlabelled_weight": 1.0, "weighting": "rows", "device": "cpu",
+    "random_state": 0, "init_params": "kmeans", "n_init": 1,
+}  # fmt: skip
+BEGINNING = ("init_params", "n_init")  # what does not matter to a fit that goes on
+WRITTEN = {
+    "max_rounds": "rounds", "n_components": "components", "random_state": "seed", "init_params": "start",
+}  # fmt: skip  # options with other names than the settings
+
+
+class Finding(NamedTuple):
+    """One thing that went wrong, or that makes a fit untrustworthy."""
+
+    name: str
+    evidence: dict[str, Any]  #: the numbers, by what they are
+    sentence: str
+    remedy: str  #: a command, or a call of Python where an estimator was diagnosed
+    rounds: tuple[int, int]  #: from and to which the history shows it
+    measure: str  #: the measure of the history that shows it
+    expected: tuple[float, int] | None = None  #: the change, and the round in which it is expected to be that
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        kept = ("name", "evidence", "sentence", "remedy", "rounds", "measure")
+        return {name: getattr(self, name) for name in kept}
+
+
+def rounded_up(number: float) -> int:
+    """A number of rounds to ask for, in two digits: half as many more as foretold, since a run stops by itself."""
+    size = 10 ** max(0, math.floor(math.log10(max(1.0, number))) - 1)
+    return int(math.ceil(1.5 * number / size) * size)
+
+
+def again(evidence: Evidence, *, goes_on: bool = False, labels: bool = False, **changes: Any) -> str:
+    """The command, or the call, that fits once more with some settings changed.
+
+    Parameters
+    ----------
+    goes_on : whether to go on from where the run stopped
+    labels : whether there are labels that were not there before
+    """
+    labels = labels or len(evidence.classes) > 0
+    alone = evidence.names == [0]  # no sites were named
+    if evidence.source == SITE:
+        return _at_sites(evidence, changes)
+    if evidence.source == PYTHON:
+        if goes_on != bool(evidence.settings["warm_start"]):
+            changes |= {"warm_start": goes_on}
+        given = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+        rows = ["X", *["y"] * labels, *["sites=sites"] * (not alone)]
+        return f"mixture{f'.set_params({given})' * bool(given)}.fit({', '.join(rows)})"
+    settings = {name: evidence.settings[name] for name in ("n_components", *DEFAULTS)}
+    settings |= ({"algorithm": "em"} if alone else {}) | changes
+    words = ["gaussip", "fit", "TABLE", *["--sites", "COLUMN"] * (not alone), *["--labels", "COLUMN"] * labels]
+    if evidence.features and not any("," in name for name in evidence.features):
+        words += ["--features", ",".join(evidence.features)]
+    unused = {"eta": not has_step(settings["algorithm"]), "random_state": settings["random_state"] is None}
+    for name, value in settings.items():
+        if unused.get(name) or (goes_on and name in BEGINNING):
+            continue
+        known = isinstance(value, str | float | int)  # a graph or a matrix is a file on the command line
+        if not known or value != DEFAULTS.get(name):
+            words += [f"--{WRITTEN.get(name, name).replace('_', '-')}", _written(value) if known else "EDGES.csv"]
+    words += ["--start", evidence.path] if goes_on else []
+    return shlex.join([*words, "--out", "NEW.npz"])
+
+
+def _written(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _at_sites(evidence: Evidence, changes: dict[str, Any]) -> str:
+    """Sites run what all agreed on: a change is one of the description's, and begins a new run."""
+    named = {"components" if name == "n_components" else name: value for name, value in changes.items()}
+    lines = "; ".join(
+        f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {_written(value)}"
+        for name, value in named.items()
+    )
+    agreed = f"agree on {lines} in every site's federation.toml, then at every site: " if lines else ""
+    return f"{agreed}gaussip site run {shlex.quote(evidence.path)} --data TABLE"

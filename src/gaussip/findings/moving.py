@@ -1,0 +1,200 @@
+"""Findings of the history's course: too few rounds, too large a step, groups that overlap, agreed but moving."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gaussip import algorithms
+from gaussip.algorithms.exact import RESTARTS
+from gaussip.findings.decay import (
+    GOAL,
+    LEAST,
+    REST,
+    SLOW,
+    contraction,
+    labels_needed,
+    late_decay,
+    rounds_to,
+)
+from gaussip.findings.evidence import SITE, Evidence
+from gaussip.findings.finding import DEFAULTS, Finding, again, rounded_up
+
+FEWEST = 100  # rounds to ask for
+WANDERS = 10.0  # how many times its net gain the likelihood goes up and down where it gets nowhere
+STANDS = 0.5  # of an earlier change: a change that is still so large does not fall
+DAMPED = 5.0  # times 1 / eta rounds: less than a hundredth is left of what the start set swinging
+LARGE = 100.0  # times tol: a change that is not nearly done
+LITTLE = 0.1  # of the way still to go: sites that far apart agree
+FLAT = 0.01  # by which a disagreement moves that has settled
+
+
+def not_enough_rounds(evidence: Evidence) -> Finding | None:
+    """The rounds ran out before the change was at tol."""
+    if evidence.converged or not evidence.over or evidence.failure or evidence.tol <= 0 or swings(evidence):
+        return None
+    last = _last_change(evidence)
+    if last < REST:  # a tol that rounding does not let it reach
+        return None
+    decay = late_decay(evidence)
+    shown = {"rounds": evidence.rounds, "change": last, "tol": evidence.tol}
+    if decay is None:
+        return Finding(
+            "not enough rounds", shown,
+            f"The rounds ran out after {len(evidence.step)} steps, too few to say more (it takes {LEAST}).",
+            _go_on(evidence, None), (1, evidence.rounds), "change",
+        )  # fmt: skip
+    missing = rounds_to(evidence.tol, decay)
+    if missing is None:
+        return Finding(
+            "not enough rounds", shown,
+            f"The rounds ran out while the change ({last:.2g}) did not yet fall at a steady rate, so that the rounds "
+            f"needed cannot be foretold; the fit is still on its way.{_faster(evidence)}",
+            _go_on(evidence, None), (decay.first, evidence.rounds), "change",
+        )  # fmt: skip
+    needed = evidence.rounds + missing
+    a_round = 1 - decay.rate**decay.steps_per_round
+    return Finding(
+        "not enough rounds", shown | {"rounds needed": needed, "falls by a round": a_round},
+        f"The rounds ran out while the change was still falling, by {100 * a_round:.2g}% a round: after about "
+        f"{missing} more, {needed} in all, it is at tol={evidence.tol:g}. The remedy allows for half as many more."
+        f"{_faster(evidence)}",
+        _go_on(evidence, missing),
+        (decay.first, evidence.rounds), "change", (evidence.tol, needed),
+    )  # fmt: skip
+
+
+def _go_on(evidence: Evidence, missing: int | None) -> str:
+    """More rounds, half as many again as are missing; the default at least where that is not foretold.
+
+    Too many do no harm, as a fit stops by itself, and too few lead to the same finding again. A fit that goes on
+    counts its rounds anew, exact's survey too; sites that were told other rounds begin anew.
+    """
+    before = evidence.rounds if evidence.source == SITE else 0
+    asked = rounded_up(before + (evidence.rounds if missing is None else missing))
+    return again(
+        evidence, goes_on=True, max_rounds=max(asked, FEWEST if missing is not None else DEFAULTS["max_rounds"])
+    )
+
+
+def _faster(evidence: Evidence) -> str:
+    """What else helps an algorithm with a step."""
+    if not algorithms.has_step(evidence.algorithm):
+        return ""
+    return f" Exact{'' if evidence.two_way else ', on a two-way network'}, or a larger eta, takes fewer."
+
+
+def step_too_large(evidence: Evidence) -> Finding | None:
+    """The run swings and gets nowhere, undid steps, or ended with an impossible mixture."""
+    stepped = algorithms.has_step(evidence.algorithm)
+    if stepped:
+        other: dict[str, Any] = {"eta": float(f"{evidence.eta / 4:.2g}")}
+    elif evidence.algorithm == "exact":
+        other = {"network": "random-regular(4)" if len(evidence.names) > 5 else "complete"}
+    else:
+        other = {"algorithm": "exact"}
+    if evidence.failure and not evidence.undone:
+        return Finding(
+            "step too large", {"ended with": evidence.failure, "eta": evidence.eta, "round": evidence.rounds},
+            f"The run ended in round {evidence.rounds} with an impossible mixture ({evidence.failure}): a step too "
+            "large for what the sites hold, or a component that has too few rows.",
+            again(evidence, **other), (max(1, evidence.rounds - 1), evidence.rounds), "change",
+        )  # fmt: skip
+    if evidence.undone:
+        over = "gave up after" if evidence.failure else "went on after"
+        return Finding(
+            "step too large", {"steps undone": evidence.undone, "step now": evidence.eta},
+            f"Exact {over} undoing its steps {'once' if evidence.undone == 1 else f'{evidence.undone} times'} ("
+            f"{RESTARTS} are allowed), each time with half the step: some site's mixture was impossible. It now "
+            f"takes {2**evidence.undone} times the rounds; a better connected network, or a start nearer the answer, "
+            "spares it that.",
+            again(evidence, **other), (1, evidence.rounds), "log_likelihood",
+        )  # fmt: skip
+    if evidence.converged or not (swing := swings(evidence)):
+        return None
+    return Finding(
+        "step too large",
+        {"eta": evidence.eta, "swing of the log-likelihood": swing, "change": _last_change(evidence)},
+        f"The log-likelihood swings by {swing:.2g} from step to step and the change does not fall: with this step "
+        "the run jumps over the answer, for ever.",
+        again(evidence, **other), (_late(evidence), evidence.rounds), "log_likelihood",
+    )  # fmt: skip
+
+
+def swings(evidence: Evidence) -> float:
+    """How far the likelihood swings a step where it gets nowhere and the change does not fall; zero elsewhere."""
+    half = len(evidence.step) // 2
+    value, change = evidence.log_likelihood[half:], evidence.change[half:]
+    if len(evidence.step) < LEAST or not np.isfinite(value).all() or not np.isfinite(change).all():
+        return 0.0
+    if evidence.eta * half < DAMPED:  # on a circle a start goes round and round, until 1 - eta has damped it
+        return 0.0
+    quarter = len(change) // 2
+    stands = np.median(change[quarter:]) > STANDS * np.median(change[:quarter]) and change[-1] > 1e3 * REST
+    moves = np.abs(np.diff(value))
+    nowhere = moves.sum() > WANDERS * abs(value[-1] - value[0])
+    return float(moves.mean()) if stands and nowhere and moves.mean() > REST else 0.0
+
+
+def poor_separation(evidence: Evidence) -> Finding | None:
+    """EM itself contracts too slowly: its components overlap."""
+    decay = late_decay(evidence)
+    L = contraction(evidence, decay)
+    if decay is None or L is None or L <= SLOW:
+        return None
+    missing = 0 if evidence.converged else rounds_to(evidence.tol or GOAL, decay) or 0
+    needed = evidence.rounds + missing
+    target = int(evidence.settings["max_rounds"]) if needed > evidence.settings["max_rounds"] else needed // 10
+    share = labels_needed(evidence, decay, L, target)
+    steps = math.log(10) / -math.log(decay.rate)
+    last = _last_change(evidence)
+    apart = last / (1 - L)
+    enough = f"labels on {100 * share:.2g}% of the rows without one bring" if share <= 1 else "no labels bring"
+    return Finding(
+        "poor separation",
+        {"contraction L": L, "steps for a digit": steps, "rounds needed": needed, "labels needed, share": share,
+         "rounds with them": target, "distance to go": apart},
+        f"Components overlap so that EM takes away {100 * (1 - L):.2g}% of what is missing a step (L = {L:.4f}): "
+        f"a digit takes {steps:.0f} steps, and a change of {last:.1g} leaves about {apart:.1g} to go; "
+        f"{enough} it to {target} rounds.",
+        f"label {100 * share:.2g}% of the rows, if you can, then: {again(evidence, labels=True)}" if share <= 1
+        else again(evidence, goes_on=True, max_rounds=rounded_up(needed)),
+        (decay.first, evidence.rounds), "change",
+        None if evidence.converged or not missing else (evidence.tol or GOAL, needed),
+    )  # fmt: skip
+
+
+def agreed_but_moving(evidence: Evidence) -> Finding | None:
+    """Sites no longer come nearer to each other, yet move on together: the network is not what is slow."""
+    decay = late_decay(evidence)
+    last, apart = _last_change(evidence), evidence.disagreement
+    if evidence.converged or decay is None or swings(evidence) or last <= LARGE * (evidence.tol or GOAL):
+        return None
+    to_go = last * evidence.eta / (1 - decay.rate) if decay.rate < 1 else math.inf
+    from_round = _late(evidence)
+    late = apart[evidence.round >= from_round]
+    little, settled = late[-1] <= LITTLE * to_go, late.max() - late.min() <= FLAT * late[-1]
+    if not little and not settled:
+        return None
+    missing = rounds_to(evidence.tol or GOAL, decay)
+    together = f"agree to {late[-1]:.2g}" if little else f"stay {late[-1]:.2g} apart and come no nearer to each other"
+    way = f"about {to_go:.2g} to go" if decay.rate < 1 else "nobody knows how far to go"
+    return Finding(
+        "agreed but still moving",
+        {"disagreement": float(late[-1]), "change": last, "way to go": to_go},
+        f"The sites {together}, but all still move, with {way}: their common way is long, not the network slow. "
+        "Another network will not help; more rounds, labels or a better start will.",
+        _go_on(evidence, missing), (from_round, evidence.rounds), "disagreement",
+    )  # fmt: skip
+
+
+def _last_change(evidence: Evidence) -> float:
+    known = evidence.change[np.isfinite(evidence.change)]
+    return float(known[-1]) if known.size else math.inf
+
+
+def _late(evidence: Evidence) -> int:
+    """The round with which the last half of the steps begins."""
+    return int(evidence.round[len(evidence.round) // 2])

@@ -1,0 +1,238 @@
+"""What people get: standard errors and confidence intervals of a fitted mixture."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
+
+from gaussip.arrays import NDArray
+from gaussip.errors import DataError, LabelError, SettingError, UncertaintyError, some
+from gaussip.exchange.sums import agreed
+from gaussip.inference.information import (
+    check_size,
+    concluded,
+    parameter_names,
+    part_size,
+    scales,
+    site_part,
+)
+from gaussip.mixture.theta import Theta, pack, unpack
+from gaussip.rows.checks import check_cells, check_row_weights, label_column
+from gaussip.rows.chunks import Chunks, of_array
+from gaussip.rows.problem import Problem
+from gaussip.rows.sites import by_column
+from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
+
+FAR = 0.5  # standard errors that an estimate may be off before intervals around it are worth a warning
+
+
+class Uncertainty(NamedTuple):
+    """How far a fitted mixture may be from the one the rows come from."""
+
+    theta: Theta  #: the estimate
+    covariance: NDArray  #: (q, q) of ``pack(theta).ravel()``, component by component; all K weights are in it
+    away: float  #: standard errors from theta to the largest likelihood of the rows, in the direction of most
+    robust: bool  #: whether the covariance holds where the rows are not from a Gaussian mixture, or weighted
+
+    @property
+    def standard_errors(self) -> Theta:
+        """The standard error of every number of theta, in its place."""
+        variances = np.maximum(np.diagonal(self.covariance), 0)  # a single component's weight has none
+        return unpack(np.sqrt(variances).reshape(pack(self.theta).shape))
+
+    def intervals(self, level: float = 0.95) -> tuple[Theta, Theta]:
+        """The lower and the upper ends of the confidence intervals of every number of theta.
+
+        Weights are taken on the logit scale and variances on the log scale, so that the ends stay in range; means
+        and covariances are plus or minus so many standard errors. Each interval holds by itself: neither end is a
+        mixture.
+        """
+        if not 0 < level < 1:
+            raise SettingError(f"level={level!r} must be a number between 0 and 1, such as 0.95")
+        z = NormalDist().inv_cdf((1 + level) / 2)
+        weights, means, covariances = self.theta
+        of_weights, of_means, of_covariances = self.standard_errors
+        variance = np.eye(means.shape[1], dtype=bool)
+        spread = np.where(weights < 1, weights * (1 - weights), 1.0)
+        factor = np.exp(z * of_covariances / np.where(variance, covariances, np.inf))
+
+        def end(sign: int) -> Theta:
+            return Theta(
+                expit(logit(weights) + sign * z * of_weights / spread),
+                means + sign * z * of_means,
+                np.where(variance, covariances * factor**sign, covariances + sign * z * of_covariances),
+            )
+
+        return end(-1), end(1)
+
+    def table(self, components: Sequence[str], features: Sequence[str], level: float) -> dict[str, list[Any]]:
+        """A row for each parameter, by columns; components and features by name."""
+        parameters = parameter_names(features)
+        numbers = (self.theta, self.standard_errors, *self.intervals(level))
+        columns = ("estimate", "standard_error", "low", "high")
+        return {
+            "component": [name for name in components for _ in parameters],
+            "parameter": parameters * len(components),
+            **{name: pack(theta).ravel().tolist() for name, theta in zip(columns, numbers, strict=True)},
+        }
+
+
+def uncertainty(
+    mixture: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    sites: Any = None,
+    sample_weight: Any = None,
+    robust: bool = False,
+    watch: Callable[[int], None] = lambda _: None,
+) -> Uncertainty:
+    """The uncertainty of a fitted `NetworkGaussianMixture`, with the rows it was fitted to.
+
+    Each site takes its part at its own estimate; the parts are summed as sites sum what they hide from each other.
+
+    Parameters
+    ----------
+    X, y, sites, sample_weight : as in the fit; with sites=None all rows are taken at the consensus
+    robust : the sandwich covariance
+    watch : told the number of sites done
+    """
+    refuse_site_model(mixture)
+    check_size(*mixture.means_.shape)
+    if mixture.unlabelled_weight != 1 and not robust:
+        raise SettingError(
+            f"unlabelled_weight={mixture.unlabelled_weight:g}: rows that count in part do not tell the spread of the "
+            "estimate by their information alone; ask for the robust one (robust=True, or --robust)"
+        )
+    features = [str(name) for name in getattr(mixture, "feature_names_in_", _columns(mixture.n_features_in_))]
+    problem = _problem(mixture, X, y, sites, sample_weight, features)
+    theta = Theta(mixture.weights_, mixture.means_, mixture.covariances_)
+    apart = Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)
+    if sites is None and not by_name(X):
+        apart = Theta(*(part[None] for part in theta))
+    scale = scales(theta, float(problem.rows.mass.sum()))
+    summed = np.zeros(part_size(*theta.means.shape, robust=robust))
+    for m, (rows, own) in enumerate(zip(_rows(problem), _each(apart), strict=True)):
+        part = site_part(rows, own, scale, robust=robust, unlabelled_weight=mixture.unlabelled_weight)
+        summed = agreed(np.stack([summed, part]))  # whole steps: the same sum as of all parts at once
+        watch(m + 1)
+    found = Uncertainty(theta, *concluded(summed, scale, features, robust=robust), robust)
+    _warn_if_far(found, apart, mixture.sites_, features)
+    return found
+
+
+def refuse_site_model(mixture: Any) -> None:
+    """Refuse the model that a real site keeps: intervals are of the rows of all sites, of which it has its own."""
+    if np.isnan(mixture.history_["bytes"][-1]):
+        raise UncertaintyError(
+            f"this is the model of real site {some(mixture.sites_.tolist())}, fitted to the rows of all sites: its "
+            "intervals are in intervals.csv in the site's folder, where the federation's description asks for them "
+            '(intervals = "plain")'
+        )
+
+
+def _problem(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, features: list[str]) -> Problem:
+    """The rows by site, checked as for a fit, and seen to be of the fit's sites and classes."""
+    if not on_disk(X):
+        X = validate_data(mixture, X, dtype=np.float64, reset=False, ensure_all_finite=False)
+        check_cells(X, features)
+        X = _chunks(X, y, sites, sample_weight)
+        y, sites, sample_weight = None, None, None
+    problem = prepare_on_disk(
+        X, y, sites, sample_weight, n_components=mixture.n_components, network="circle", mixing="row", seed=0,
+        device="cpu", unlabelled_weight=mixture.unlabelled_weight,
+    )  # fmt: skip
+    given, wanted = problem.values[0].shape[1], mixture.n_features_in_
+    if given != wanted:
+        raise DataError(f"the rows have {given} features, the fit had {wanted}; give the rows of the fit")
+    if not np.array_equal(problem.classes, mixture.classes_):
+        seen = (problem.classes.tolist(), mixture.classes_.tolist())
+        has = [f"the classes {some(names)}" if names else "no labels" for names in seen]
+        raise LabelError(f"y has {has[0]}, the fit had {has[1]}; give the labels of the fit")
+    if (by_name(X) or sites is not None) and not np.array_equal(problem.sites, mixture.sites_):
+        raise DataError(
+            f"the rows are of sites {some(problem.sites.tolist())}, the fit was of {some(mixture.sites_.tolist())}; "
+            "give the rows of the fit, with the names of its sites"
+        )
+    mass = np.asarray(problem.rows.mass)
+    _refuse_other_rows(mixture, mass, problem.sites)
+    if mixture.weighting == "equal" and np.ptp(mass) > 1e-9 * mass.max():
+        raise SettingError(
+            "weighting='equal' with sites of different sizes aims at another estimate than that of all rows: "
+            "standard errors are for weighting='rows'"
+        )
+    return problem
+
+
+def _refuse_other_rows(mixture: Any, mass: NDArray, sites: NDArray) -> None:
+    """Refuse rows that are not as many, by weight, as those of the fit, at every site."""
+    if mixture.site_mass_ is None:  # an older version wrote the model
+        return
+    alone = len(mass) < len(mixture.site_mass_)  # all rows together, at the consensus
+    then = mixture.site_mass_.sum(keepdims=True) if alone else mixture.site_mass_
+    other = np.flatnonzero(~np.isclose(mass, then, rtol=1e-9, atol=0))
+    if other.size:
+        m = other[0]
+        where = "there are" if alone else f"site {some([sites[m]])} has"
+        more = f", and {other.size - 1} other sites differ too" if other.size > 1 else ""
+        raise DataError(
+            f"{where} {mass[m]:.10g} rows (by weight), the fit had {then[m]:.10g}{more}; give the rows of the fit"
+        )
+
+
+def _chunks(X: NDArray, y: Any, sites: Any, sample_weight: Any) -> Any:
+    """Rows in memory as a source, by site where sites are given."""
+    n = len(X)
+    labels = None if y is None else label_column(y, n)
+    v = check_row_weights(sample_weight, n)
+    if sites is None:
+        return of_array(X, labels, v)
+    codes, names = by_column(sites)
+    if len(codes) != n:
+        raise DataError(f"sites has {len(codes)} entries for {n} rows")
+    return {name: of_array(X, labels, v, np.flatnonzero(codes == m)) for m, name in enumerate(names.tolist())}
+
+
+def _rows(problem: Problem) -> Iterator[Chunks]:
+    """Each site's rows, labels as component numbers."""
+    for site in problem.rows.sites:
+        assert isinstance(site.values, Chunks)
+        yield site.values
+
+
+def _each(theta: Theta) -> Iterator[Theta]:
+    return map(Theta._make, zip(*theta, strict=True))
+
+
+def _columns(n_features: int) -> list[str]:
+    return [f"column {j}" for j in range(n_features)]
+
+
+def _warn_if_far(found: Uncertainty, apart: Theta, sites: NDArray, features: list[str]) -> None:
+    """Say so where the estimate, or some site's, is not where the likelihood is largest."""
+    if found.away > FAR:
+        warnings.warn(
+            f"the estimate is {found.away:.2g} standard errors from the largest likelihood of these rows, so that "
+            "its intervals are off: are these the rows, labels and weights of the fit, and has it converged? "
+            "reg_covar and shrinkage move an estimate too",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    errors, centre = pack(found.standard_errors), pack(found.theta)
+    far = np.abs(pack(apart) - centre) / np.where(errors > 0, errors, np.inf)
+    m, k, a = np.unravel_index(int(far.argmax()), far.shape)
+    if far[m, k, a] > FAR:
+        warnings.warn(
+            f"sites are apart: {parameter_names(features)[a]} of component {k} at site {some([sites[m]])} is "
+            f"{far[m, k, a]:.2g} standard errors from the consensus, so that intervals around either are off; use "
+            "algorithm='exact', or a smaller eta and more rounds",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,1 @@
+"""The hot function and the small algebra of a round on a CUDA device."""

@@ -1,0 +1,26 @@
+"""How near two components of a mixture are, and the mixture in which they are one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gaussip.mixture.theta import Theta, overall
+
+
+def bhattacharyya(theta: Theta, k: int, other: int) -> float:
+    """Bhattacharyya's distance of two components: exp(-distance) is what they share."""
+    both = theta.covariances[[k, other]]
+    middle = both.mean(axis=0)
+    apart = theta.means[k] - theta.means[other]
+    sizes = np.linalg.slogdet(np.stack([middle, *both]))[1]
+    return float(apart @ np.linalg.solve(middle, apart) / 8 + (sizes[0] - sizes[1:].mean()) / 2)
+
+
+def merged(theta: Theta, k: int, other: int) -> Theta:
+    """Components k < other as one, in place of k: the mixture's mean and covariance stay as they are."""
+    both = Theta(*(part[[k, other]] for part in theta))
+    total = both.weights.sum()
+    mean, covariance = overall(both._replace(weights=both.weights / total))
+    weights, means, covariances = (np.delete(part, other, axis=0) for part in theta)
+    weights[k], means[k], covariances[k] = total, mean, covariance
+    return Theta(weights, means, covariances)

@@ -1,0 +1,244 @@
+"""What a site writes before it sends: so that a run killed at any instant, or cut off from power, goes on exactly.
+
+Before a message is first sent, it and the memory it was made from lie in files mapped into memory, which outlive the
+process. Records are checked by a sum, so that one cut short is not taken for one; two are kept by turns, so that
+there is always a whole one. Every so many exchanges everything is forced to disk, and the memory goes to two places
+of its own, which are not touched until the next time: after a power failure the site goes on from there, and the
+neighbours, which keep as many messages and two more, tell it again what it heard since.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import threading
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from gaussip.arrays import NDArray
+from gaussip.errors import FileError
+from gaussip.files import sync_folder, whole
+from gaussip.phases.state import PHASES
+
+_HEADER = struct.Struct("<IIq")  # sum, length, number
+_ROOM = 64  # spare bytes: whole numbers in a record grow
+
+
+class Ring:
+    """Records of bounded size in the slots of a mapped file; number n lies in slot n modulo their count."""
+
+    def __init__(self, path: Path, size: int, slots: int) -> None:
+        self._room = -(-(size + _ROOM + _HEADER.size) // 64) * 64
+        try:
+            if not path.exists():
+                _allocate(path, self._room * slots)
+            with open(path, "r+b") as file:
+                self._map = mmap.mmap(file.fileno(), 0)
+        except OSError as error:
+            raise FileError(f"cannot keep the journal {path}: {error.strerror or error}") from error
+        self._slots = len(self._map) // self._room
+
+    def write(self, number: int, data: bytes, slot: int | None = None) -> None:
+        """Keep a record; an old one in its slot is gone."""
+        place = (number % self._slots if slot is None else slot) * self._room
+        if len(data) + _HEADER.size > self._room:
+            raise FileError(f"a record of {len(data)} bytes does not fit into the journal")
+        head = _HEADER.pack(zlib.crc32(data, number & 0xFFFFFFFF), len(data), number)
+        begin = place + _HEADER.size
+        self._map[begin : begin + len(data)] = data
+        self._map[place:begin] = head
+
+    def read(self, slot: int) -> tuple[int, bytes] | None:
+        """The whole record in a slot, if there is one."""
+        place = slot * self._room
+        check, length, number = _HEADER.unpack_from(self._map, place)
+        if not 0 < length <= self._room - _HEADER.size:
+            return None
+        data = self._map[place + _HEADER.size : place + _HEADER.size + length]
+        return (number, data) if zlib.crc32(data, number & 0xFFFFFFFF) == check else None
+
+    def at(self, number: int) -> bytes | None:
+        """The record of that number, if it is still there."""
+        found = self.read(number % self._slots)
+        return found[1] if found is not None and found[0] == number else None
+
+    def records(self) -> dict[int, bytes]:
+        """All whole records."""
+        return dict(found for slot in range(self._slots) if (found := self.read(slot)) is not None)
+
+    def flush(self) -> None:
+        """Force everything to disk."""
+        self._map.flush()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._map.close()
+
+
+def _allocate(path: Path, size: int) -> None:
+    """A file of that size whose blocks are all there, whole or not at all: a full disk shows now, not later."""
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        with open(partial, "wb") as file:
+            file.write(bytes(size))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        sync_folder(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+class Entry(NamedTuple):
+    """Where a site stands before an exchange."""
+
+    exchange: int  #: the number of the exchange that is to come, counted from 1
+    phase: int
+    message: bytes  #: what it sends in it
+    leaves: list[Any]  #: its memory; see `leaves_of`
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    exchange: int
+    phase: int
+    leaves: list[Any]
+
+
+class Journal:
+    """A site's journal in a folder.
+
+    Parameters
+    ----------
+    every : exchanges between two times that everything is forced to disk
+    ahead : by how many exchanges a neighbour may be behind
+    longest : bytes that no message exceeds
+    """
+
+    RUNNING, SAFE = 2, 2  # slots of either kind
+
+    def __init__(self, folder: Path, every: int, ahead: int, longest: int) -> None:
+        self._folder, self._every, self._slots, self._longest = folder, every, every + 2 + ahead, longest
+        self._rings: dict[int, tuple[Ring, Ring]] = {}
+        self._synced = 0
+        self._lock = threading.Lock()  # a neighbour may ask for messages at any time
+        for phase in PHASES:
+            if self._path(phase, "state").exists() and self._path(phase, "messages").exists():
+                self._open(phase, 0)
+
+    def _path(self, phase: int, what: str) -> Path:
+        return self._folder / f"{phase}-{what}.ring"
+
+    def _open(self, phase: int, size: int) -> tuple[Ring, Ring]:
+        """The records and messages of a phase; ``size`` is that of a record, zero where the files are there."""
+        if phase not in self._rings:
+            note = self._folder / f"{phase}-size.json"
+            if not size:
+                size = msgspec.json.decode(note.read_bytes(), type=int)
+            else:
+                with whole(note) as partial:
+                    partial.write_bytes(msgspec.json.encode(size))
+            self._rings[phase] = (
+                Ring(self._path(phase, "state"), size, self.RUNNING + self.SAFE),
+                Ring(self._path(phase, "messages"), self._longest, self._slots),
+            )
+        return self._rings[phase]
+
+    def write(self, entry: Entry, room: int = 0) -> bool:
+        """Keep an entry before its message is sent; whether everything was forced to disk just now.
+
+        ``room`` is what an entry of its phase may grow to, where it does not keep its size.
+        """
+        record = msgspec.msgpack.encode(_Kept(entry.exchange, entry.phase, entry.leaves))
+        sync = entry.exchange % self._every == 0
+        with self._lock:
+            new = entry.phase not in self._rings
+            state, messages = self._open(entry.phase, max(len(record) + 9 * len(entry.leaves), room))
+            messages.write(entry.exchange, entry.message)
+            state.write(entry.exchange, record, entry.exchange % self.RUNNING)
+            if sync or new:
+                state.write(entry.exchange, record, self.RUNNING + self._synced % self.SAFE)
+                self._synced += 1
+        if sync or new:
+            self.flush()
+        return sync or new
+
+    def flush(self) -> None:
+        """Force everything to disk."""
+        try:
+            for rings in self._rings.values():
+                for ring in rings:
+                    ring.flush()
+        except OSError as error:
+            raise FileError(f"cannot force the journal in {self._folder} to disk: {error.strerror}") from error
+
+    def last(self) -> Entry | None:
+        """The newest entry that is whole, with all messages since the last that was forced to disk.
+
+        Without those, neighbours who lost power too could not be told again what they need.
+        """
+        whole_ones: dict[int, bytes] = {}
+        safe = 0
+        for phase in sorted(self._rings):
+            state = self._rings[phase][0]
+            whole_ones |= state.records()
+            found = [(record[0], slot) for slot in range(self.SAFE) if (record := state.read(self.RUNNING + slot))]
+            if found:
+                safe, slot = max(found)
+                self._synced = 1 + slot  # the newest safe record is not the next to be overwritten
+        for number in sorted(whole_ones, reverse=True):
+            messages = [self.message(n) for n in range(max(safe, 1), number + 1)] or [None]
+            if None not in messages:
+                kept = msgspec.msgpack.decode(whole_ones[number], type=_Kept)
+                return Entry(kept.exchange, kept.phase, messages[-1] or b"", kept.leaves)
+        return None
+
+    def message(self, exchange: int) -> bytes | None:
+        """What was sent in an exchange, if it is still kept."""
+        with self._lock:
+            for _, messages in self._rings.values():
+                if (found := messages.at(exchange)) is not None:
+                    return found
+        return None
+
+    def close(self) -> None:
+        """Let go of the files."""
+        with self._lock:
+            for rings in self._rings.values():
+                for ring in rings:
+                    ring.close()
+            self._rings = {}
+
+
+def leaves_of(tree: Any) -> list[Any]:
+    """The arrays and numbers of a State, one after the other, as a record keeps them."""
+    if isinstance(tree, tuple):
+        return [leaf for part in tree for leaf in leaves_of(part)]
+    if isinstance(tree, (np.ndarray, np.generic)):
+        return [(tree.dtype.str, tree.shape, tree.tobytes())]
+    return [tree]
+
+
+def tree_of(leaves: list[Any], like: Any) -> Any:
+    """The State that has these leaves, with the structure of another."""
+    found = iter(leaves)
+    tree = _grown(found, like)
+    if next(found, None) is not None:
+        raise ValueError("more is kept than the structure has")
+    return tree
+
+
+def _grown(leaves: Any, like: Any) -> Any:
+    if isinstance(like, tuple):
+        parts = [_grown(leaves, part) for part in like]
+        return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
+    leaf = next(leaves)
+    return _array(*leaf) if isinstance(leaf, (list, tuple)) else leaf
+
+
+def _array(dtype: str, shape: list[int], values: bytes) -> NDArray:
+    return np.frombuffer(values, dtype=dtype).reshape(shape).copy()

@@ -1,0 +1,173 @@
+"""What a run keeps beside its journal: what was agreed, checkpoints, whose rows they were, and how it ended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gaussip.arrays import NDArray
+from gaussip.errors import DataError, FederationError, FileError
+from gaussip.files import sync_folder, whole, write_json
+from gaussip.files.archive import read, write
+from gaussip.mixture.theta import Theta
+from gaussip.phases.masked_sums import SECRET
+from gaussip.phases.state import Agreed
+from gaussip.phases.task import Own
+from gaussip.rows.basis import Basis
+
+CHECKPOINTS = 20  # kept, the newest
+
+
+class Keeping:
+    """The folder of one run at one site."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def make(self) -> None:
+        """Make the folder; to look at what is kept it need not be there."""
+        try:
+            (self.folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError(f"cannot make {self.folder}: {error.strerror}") from error
+
+    def refuse_other_rows(self, digest: str) -> None:
+        """Refuse rows that are not those the run began with."""
+        kept = self._read_json("rows.json")
+        if kept is not None and kept.get("sha256") != digest:
+            raise DataError(
+                "the table's rows, labels or weights are not those this run began with: use the table as it was, or "
+                "agree with the other sites to begin anew (gaussip site go-on DIR --from 0, at every site)"
+            )
+
+    def keep_rows(self, digest: str) -> None:
+        """From now on the rows are to stay the same."""
+        write_json(self.folder / "rows.json", {"sha256": digest})
+
+    def write_done(self, names: Iterable[str]) -> None:
+        """Keep which neighbours are done."""
+        write_json(self.folder / "done.json", {"sites": sorted(names)})
+
+    def done(self) -> list[str]:
+        """The neighbours who are done."""
+        return list((self._read_json("done.json") or {}).get("sites", []))
+
+    def write_agreed(self, agreed: Agreed) -> None:
+        """Keep what the survey ended with."""
+        arrays = {"facts": agreed.facts, "target": agreed.target, **agreed.start._asdict()}
+        write(self.folder / "agreed.npz", arrays, {"what": "agreed", "exchanges": agreed.exchanges})
+
+    def agreed(self) -> Agreed:
+        """What the survey ended with."""
+        arrays, description = read(self.folder / "agreed.npz")
+        start = Theta(arrays["weights"], arrays["means"], arrays["covariances"])
+        return Agreed(arrays["facts"], start, arrays["target"], description["exchanges"])
+
+    def secret(self) -> bytes:
+        """What only this site knows in this run, made the first time."""
+        path = self.folder / "secret"
+        try:
+            if not path.exists():
+                with whole(path) as partial:
+                    partial.touch(mode=0o600)
+                    partial.write_bytes(os.urandom(SECRET))
+            found = path.read_bytes()
+        except OSError as error:
+            raise FileError(f"cannot keep {path}: {error.strerror}") from error
+        if len(found) != SECRET:
+            raise FileError(f"{path} is damaged: it has {len(found)} bytes, not {SECRET}; bring it back")
+        return found
+
+    def add_sum(self, phase: int, total: NDArray) -> None:
+        """Keep a sum of a phase, on disk before anything is sent that follows from it."""
+        path = self._sums(phase)
+        new = not path.exists()
+        try:
+            with open(path, "ab") as file:
+                np.save(file, total, allow_pickle=False)
+                file.flush()
+                os.fsync(file.fileno())
+            if new:
+                sync_folder(self.folder)
+        except OSError as error:
+            raise FileError(f"cannot keep {path}: {error.strerror}") from error
+
+    def sums(self, phase: int, number: int) -> list[NDArray]:
+        """The first so many sums of a phase; what was kept beyond is forgotten."""
+        path, found = self._sums(phase), list[NDArray]()
+        try:
+            if number:
+                with open(path, "r+b") as file:
+                    found = [np.load(file, allow_pickle=False) for _ in range(number)]
+                    file.truncate()
+            else:
+                path.unlink(missing_ok=True)
+        except (OSError, EOFError, ValueError) as error:
+            raise FileError(
+                f"{path} does not hold the {number} sums that the journal counts ({error}): bring it back, or agree "
+                "with the other sites to begin anew (gaussip site go-on DIR --from 0, at every site)"
+            ) from error
+        return found
+
+    def _sums(self, phase: int) -> Path:
+        return self.folder / f"{phase}-sums"
+
+    def write_basis(self, basis: Basis, exchanges: int) -> None:
+        """Keep the basis that was agreed on, in so many exchanges."""
+        write(self.folder / "basis.npz", basis._asdict(), {"what": "basis", "exchanges": exchanges})
+
+    def basis(self) -> tuple[Basis, int]:
+        """The basis, and the exchanges in which it was agreed on."""
+        arrays, description = read(self.folder / "basis.npz")
+        return Basis(*(arrays[name] for name in Basis._fields)), description["exchanges"]
+
+    def _checkpoint(self, round: int) -> Path:
+        return self.folder / "checkpoints" / f"{round:010d}.npz"
+
+    def write_checkpoint(self, round: int, theta: Theta) -> None:
+        """Keep a numbered estimate, from which sites can agree to go on."""
+        write(self._checkpoint(round), theta._asdict(), {"what": "checkpoint", "round": round})
+        for old in self.checkpoints()[:-CHECKPOINTS]:
+            self._checkpoint(old).unlink()
+
+    def checkpoints(self) -> list[int]:
+        """The rounds of the checkpoints."""
+        return sorted(int(path.stem) for path in (self.folder / "checkpoints").glob("[0-9]*.npz"))
+
+    def checkpoint(self, round: int) -> Theta:
+        """The estimate of a round."""
+        if round not in self.checkpoints():
+            known = ", ".join(map(str, self.checkpoints())) or "none but 0, the beginning"
+            raise FederationError(f"this site has no checkpoint of round {round}; it has {known}")
+        arrays, _ = read(self._checkpoint(round))
+        return Theta(arrays["weights"], arrays["means"], arrays["covariances"])
+
+    def write_end(self, **end: Any) -> None:
+        """Keep how the run ended."""
+        write_json(self.folder / "end.json", end)
+
+    def end(self) -> dict[str, Any] | None:
+        """How the run ended, if it has."""
+        return self._read_json("end.json")
+
+    def _read_json(self, name: str) -> dict[str, Any] | None:
+        path = self.folder / name
+        try:
+            found = json.loads(path.read_text()) if path.exists() else None
+        except (OSError, ValueError) as error:
+            raise FileError(f"{path} cannot be read: {error}") from error
+        return found if isinstance(found, dict) else None
+
+
+def digest_of(own: Own) -> str:
+    """What tells whether rows are the same."""
+    digest = hashlib.sha256()
+    for part in own:
+        digest.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()

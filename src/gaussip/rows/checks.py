@@ -1,0 +1,170 @@
+"""Checks on what users give, before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from gaussip.arrays import NDArray
+from gaussip.errors import DataError, GaussipError, LabelError, SettingError, some
+
+CHECK_ROWS = 100_000  # looked at together
+LARGEST = 1e100  # beyond, variances overflow
+LARGEST_NUMBER = 2**53  # beyond, whole numbers are not told apart as floats
+
+
+def check_cells(X: NDArray, names: Sequence[str]) -> None:
+    """Refuse cells that are missing, infinite or huge, and say how many in which column."""
+    counts = np.zeros((3, X.shape[1]), dtype=int)
+    for first in range(0, len(X), CHECK_ROWS):
+        part = X[first : first + CHECK_ROWS]
+        huge = np.isfinite(part) & (np.abs(part) > LARGEST)
+        counts += np.stack([bad.sum(axis=0) for bad in (np.isnan(part), np.isinf(part), huge)])
+    for found, what, remedy in zip(
+        counts,
+        ("missing values (NaN)", "infinite values (infinity)", f"values beyond {LARGEST:g}"),
+        (
+            "gaussip fits complete rows: drop those rows or fill them in",
+            "drop those rows or correct them",
+            "their squares would overflow: choose a larger unit for the column",
+        ),
+        strict=True,
+    ):
+        if found.any():
+            where = ", ".join(f"{found[j]} in {str(names[j])!r}" for j in np.flatnonzero(found)[:8])
+            more = np.count_nonzero(found) - 8
+            others = f" and {more} more columns" if more > 0 else ""
+            raise DataError(f"{found.sum()} {what}: {where}{others}; {remedy}")
+
+
+def check_mean_weight(weights: Sequence[NDArray] | None) -> None:
+    """Refuse row weights that do not count rows, where a log-likelihood is held against a number of rows."""
+    if weights is None:
+        return
+    mean = sum(float(v.sum()) for v in weights) / max(1, sum(int((v > 0).sum()) for v in weights))
+    if not 0.1 <= mean <= 10:
+        raise DataError(
+            f"row weights are {mean:.3g} in the mean (of those above zero), and a search takes a row of weight one "
+            "for one row: divide them by that"
+        )
+
+
+def check_row_weights(sample_weight: Any, n_rows: int) -> NDArray | None:
+    """Row weights (n,), or None."""
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"sample_weight must be numbers: {error}") from error
+    if weights.ndim == 0:
+        weights = np.full(n_rows, float(weights))
+    if weights.shape != (n_rows,):
+        raise DataError(f"sample_weight has shape {weights.shape}; {n_rows} rows need ({n_rows},)")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise DataError("sample_weight has entries that are negative or not finite (NaN, infinity)")
+    return weights
+
+
+def check_sites_filled(mass: NDArray, names: Sequence[Any]) -> None:
+    """Refuse sites whose rows all have weight zero."""
+    empty = [names[int(m)] for m in np.flatnonzero(~(mass > 0))]
+    if empty:
+        raise DataError(f"site {some(empty)}: all rows have weight zero; leave it out, or give it rows that count")
+
+
+def check_unlabelled_weight(weight: Any, labelled: bool, n_unseen: int = 0) -> None:
+    """Refuse a weight of unlabelled rows that is none, or that leaves no row at all, or components without any."""
+    if not isinstance(weight, Real) or isinstance(weight, bool) or not 0 <= float(weight) <= 1:
+        raise SettingError(f"unlabelled_weight={weight!r} must be a number in [0, 1]")
+    if weight == 0 and not labelled:
+        raise SettingError("unlabelled_weight=0 leaves no rows: none is labelled. Give labels, or a larger weight")
+    if weight == 0 and n_unseen > 0:
+        raise SettingError(
+            f"unlabelled_weight=0 leaves no rows for {n_unseen} of the components: no row is labelled for them. "
+            "Label some, use fewer components, or a larger weight"
+        )
+
+
+def check_shrinkage(share: Any) -> None:
+    """Refuse a share of the target that leaves nothing of the rows."""
+    if not isinstance(share, Real) or isinstance(share, bool) or not 0 <= float(share) < 1:
+        raise SettingError(f"shrinkage={share!r} must be a number in [0, 1), the target's share of each covariance")
+
+
+def as_column(values: Any) -> NDArray:
+    """Names as they are given: words and numbers in one list are not merged."""
+    return np.asarray(values, dtype=object if isinstance(values, (list, tuple)) else None)
+
+
+def label_column(y: Any, n_rows: int) -> NDArray:
+    """Labels, (n,), of whatever kind."""
+    values = as_column(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.shape != (n_rows,):
+        raise LabelError(f"y has shape {values.shape}; {n_rows} rows need ({n_rows},)")
+    return values
+
+
+def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[NDArray | None, NDArray]:
+    """Labels as component numbers, -1 where unlabelled, and the sorted classes they stand for.
+
+    Parameters
+    ----------
+    y : None, or (n,) labels of one kind, words or whole numbers; -1, None and NaN mean unlabelled
+
+    Returns
+    -------
+    codes : (n,) integers, or None where nothing is labelled
+    classes : (C,), C <= n_components; component k is class k
+    """
+    if y is None:
+        return None, np.empty(0, dtype=int)
+    cells = label_column(y, n_rows).tolist()
+    known = np.array([not is_unlabelled(v) for v in cells])
+    if not known.any():
+        return None, np.empty(0, dtype=int)
+    seen = one_kind([v for v, k in zip(cells, known, strict=True) if k], "y", LabelError)
+    if seen.dtype.kind == "f":
+        if not (np.isfinite(seen) & (seen == np.round(seen))).all():
+            raise LabelError(
+                "y has labels that are not whole numbers (or infinity); give class names or whole numbers"
+            )
+        seen = seen.astype(int)
+    classes, found = np.unique(seen, return_inverse=True)
+    if len(classes) > n_components:
+        raise LabelError(
+            f"y has {len(classes)} classes ({some(classes.tolist())}) but n_components={n_components}; "
+            "each class needs a component of its own: raise n_components, or use -1 for unlabelled rows"
+        )
+    codes = np.full(n_rows, -1)
+    codes[known] = found
+    return codes, classes
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell is empty: None, NaN, pandas' NA and NaT, or an empty word."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, str) and not value):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def one_kind(cells: Sequence[Any], what: str, error: type[GaussipError]) -> NDArray:
+    """Names as an array, refused where words and numbers are mixed, which would merge 1 and "1"."""
+    kinds = {"words" if isinstance(v, str) else "numbers" if isinstance(v, Real) else type(v).__name__ for v in cells}
+    if len(kinds) > 1:
+        raise error(f"{what} mixes {' and '.join(sorted(kinds))}; use one kind")
+    if "numbers" in kinds and any(abs(v) > LARGEST_NUMBER for v in cells):
+        raise error(f"{what} has numbers beyond {LARGEST_NUMBER}, which computers confuse; write them as words")
+    return np.array(cells)
+
+
+def is_unlabelled(value: Any) -> bool:
+    """Whether a cell of labels holds none: missing, or -1 (as a word too, in tables of words)."""
+    if is_missing(value):
+        return True
+    return value == "-1" if isinstance(value, str) else isinstance(value, Real) and bool(value == -1)

@@ -1,0 +1,96 @@
+"""From a user's arrays to a checked problem over sites, and to its starting values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from gaussip.arrays import NDArray, to_device
+from gaussip.errors import DataError
+from gaussip.networks import mixing_weights
+from gaussip.rows.checks import (
+    check_cells,
+    check_row_weights,
+    check_sites_filled,
+    check_unlabelled_weight,
+    encode_labels,
+)
+from gaussip.rows.rows import Rows
+from gaussip.rows.sites import by_column
+
+
+def seeds_of(random_state: Any, n_init: int) -> list[int]:
+    """The seed of a random network, and one for each start, from what scikit-learn takes for a random state."""
+    from sklearn.utils import check_random_state
+
+    return [int(s) for s in check_random_state(random_state).randint(2**31 - 1, size=1 + n_init)]
+
+
+class Problem(NamedTuple):
+    """Checked input: rows by site, labels as component numbers, and the weights of the network."""
+
+    rows: Rows
+    values: list[NDArray]  #: (n_m, p) of each site
+    weights: list[NDArray] | None  #: (n_m,) row weights of each site
+    sites: NDArray  #: (M,), sorted names
+    classes: NDArray  #: (C,), component k is class k
+    W: sparse.csr_array
+
+
+def prepare(
+    X: NDArray,
+    y: Any = None,
+    sites: Any = None,
+    sample_weight: Any = None,
+    *,
+    n_components: int,
+    network: Any = "circle",
+    mixing: str = "row",
+    seed: int = 0,
+    device: str = "cpu",
+    columns: Sequence[str] | None = None,
+    unlabelled_weight: float = 1.0,
+) -> Problem:
+    """Check everything a fit is given and lay it out by site.
+
+    Parameters
+    ----------
+    X : (n, p) floats
+    y : (n,) labels or None
+    sites : (n,) names or None for one site
+    columns : (p,) names for errors
+    unlabelled_weight : what an unlabelled row counts against a labelled one
+    """
+    n, p = X.shape
+    check_cells(X, columns if columns is not None else [f"column {j}" for j in range(p)])
+    if n < n_components:
+        raise DataError(f"n_components={n_components} is more than the n_samples={n} rows")
+    v = check_row_weights(sample_weight, n)
+    labels, classes = encode_labels(y, n, n_components)
+    check_unlabelled_weight(unlabelled_weight, labels is not None, n_components - len(classes))
+    codes, names = (np.zeros(n, dtype=int), np.array([0])) if sites is None else by_column(sites)
+    if len(codes) != n:
+        raise DataError(f"sites has {len(codes)} entries for {n} rows")
+    W = mixing_weights(network, names.tolist(), mixing, seed)
+
+    order = np.argsort(codes, kind="stable")
+    cuts = np.cumsum(np.bincount(codes))[:-1]
+
+    def by_site(column: NDArray) -> list[NDArray]:
+        return np.split(column[order], cuts)
+
+    values = by_site(X)
+    weights = None if v is None else by_site(v)
+    if weights is not None:
+        check_sites_filled(np.array([w.sum() for w in weights]), names.tolist())
+    rows = Rows.of_sites(
+        [to_device(x, device) for x in values],
+        None if labels is None else by_site(labels),
+        None if weights is None else [to_device(w, device) for w in weights],
+        n_components,
+        unlabelled_weight=unlabelled_weight,
+    )
+    return Problem(rows, values, weights, names, classes, W)

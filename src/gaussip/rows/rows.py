@@ -1,0 +1,228 @@
+"""The rows of one or many sites, ready for the hot function.
+
+Labelled rows never change their responsibilities, so the sums of their features (1, z, vech(zz')), z a row minus its
+site's centre, are taken once, and the hot function passes over the unlabelled rows alone. Rows may be in memory, or
+come in chunks that are read anew for every pass (`gaussip.rows.chunks`).
+
+Sums about the centre lose accuracy where a component is tiny against the spread of its site's rows: relative
+errors are about machine epsilon times the squared ratio of that spread to the component's standard deviation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussip.arrays import Array, NDArray, indices, namespace, to_device, to_numpy
+from gaussip.errors import DataError
+from gaussip.kernels import Kernel
+from gaussip.kernels.array.reference import blocks, features_of
+from gaussip.rows.chunks import Chunks
+
+
+class SiteRows(NamedTuple):
+    """One site's unlabelled rows, or the chunks that all its rows come in."""
+
+    values: Array | Chunks  # (n, p)
+    weights: Array | None  # (n,)
+    n_rows: int
+    factor: float = 1.0  # on the weights of rows that come in chunks
+
+    def chunks(self) -> Iterator[tuple[Array, Array | None]]:
+        """The unlabelled rows and their weights, piece by piece."""
+        if not isinstance(self.values, Chunks):
+            yield self.values, self.weights
+            return
+        for values, labels, weights in self.values:
+            free = slice(None) if labels is None else labels < 0
+            yield values[free], _tempered(None if weights is None else weights[free], len(values[free]), self.factor)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of sites with leading axes ``...`` (none for one site), ready for `gaussip.rows.moments.moments`.
+
+    Attributes
+    ----------
+    shape : the leading axes, for example ``()``, ``(M,)`` or ``(R, M)``
+    centres : (..., p), each site's mean row; sums are taken about it, which keeps large offsets harmless
+    mass : (...), the summed row weights n_m
+    labelled : (..., K, f) or None, sums of the labelled rows' features by class
+    """
+
+    shape: tuple[int, ...]
+    centres: Array
+    mass: Array
+    labelled: Array | None
+    sites: tuple[SiteRows, ...]
+    _laid: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def in_memory(self) -> bool:
+        """Whether no site's rows come in chunks."""
+        return not any(isinstance(site.values, Chunks) for site in self.sites)
+
+    def laid_out(self, kernel: Kernel) -> Any:
+        """The rows as a kernel wants them, kept for the next round."""
+        if kernel.name not in self._laid:
+            xp = namespace(self.centres)
+            centres = xp.reshape(self.centres, (-1, self.centres.shape[-1]))
+            weights = [site.weights for site in self.sites]
+            given = None
+            if any(v is not None for v in weights):
+                dtype, device = self.centres.dtype, self.centres.device
+                given = [
+                    xp.ones((site.n_rows,), dtype=dtype, device=device) if site.weights is None else site.weights
+                    for site in self.sites
+                ]
+            self._laid[kernel.name] = kernel.lay_out([site.values for site in self.sites], given, centres)
+        return self._laid[kernel.name]
+
+    @classmethod
+    def of_sites(
+        cls,
+        values: Sequence[Array | Chunks],
+        labels: Sequence[Array] | None = None,
+        weights: Sequence[Array] | None = None,
+        n_components: int | None = None,
+        device: str = "cpu",
+        unlabelled_weight: float = 1.0,
+    ) -> Rows:
+        """Rows of a list of sites.
+
+        Parameters
+        ----------
+        values : one (n_m, p) array per site, or `Chunks`, which bring labels and weights of their own
+        labels : one (n_m,) integer array per site, -1 where unlabelled; needs ``n_components``
+        weights : one (n_m,) array of row weights per site
+        device : where chunks are to be computed on
+        unlabelled_weight : in [0, 1], what an unlabelled row counts against a labelled one
+        """
+        found = []
+        for m, x in enumerate(values):
+            if isinstance(x, Chunks):
+                found.append(_of_chunks(x, n_components, device, unlabelled_weight))
+            else:
+                y = None if labels is None else to_numpy(labels[m])
+                v = None if weights is None else weights[m]
+                found.append(_of_array(x, y, v, n_components, unlabelled_weight))
+        return cls.joined(found, (len(found),))
+
+    @classmethod
+    def stack(cls, parts: Sequence[Rows]) -> Rows:
+        """Rows of equally many sites each, under a new first axis (a study's replicates)."""
+        sites = [part.one(m) for part in parts for m in range(len(part.sites))]
+        return cls.joined(sites, (len(parts), *parts[0].shape))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows], shape: tuple[int, ...]) -> Rows:
+        """Rows of single sites together, as many as the leading axes ``shape`` hold."""
+        xp = namespace(parts[0].centres)
+        some = next((part.labelled for part in parts if part.labelled is not None), None)
+        labelled = None
+        if some is not None:
+            known = [xp.zeros_like(some) if part.labelled is None else part.labelled for part in parts]
+            labelled = xp.reshape(xp.stack(known), (*shape, *some.shape))
+        return cls(
+            shape=shape,
+            centres=xp.reshape(xp.stack([part.centres for part in parts]), (*shape, -1)),
+            mass=xp.reshape(xp.stack([part.mass for part in parts]), shape),
+            labelled=labelled,
+            sites=tuple(site for part in parts for site in part.sites),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled or copied: not the kernels' own arrays, which are laid out anew."""
+        return {**self.__dict__, "_laid": {}}
+
+    def one(self, index: int) -> Rows:
+        """The rows of one site alone, without leading axes: what that site's own process holds."""
+        xp = namespace(self.mass)
+        return Rows(
+            shape=(),
+            centres=xp.reshape(self.centres, (-1, self.centres.shape[-1]))[index, :],
+            mass=xp.reshape(self.mass, (-1,))[index],
+            labelled=None
+            if self.labelled is None
+            else xp.reshape(self.labelled, (-1, *self.labelled.shape[-2:]))[index, :, :],
+            sites=(self.sites[index],),
+        )
+
+
+def _tempered(weights: Array | None, n_rows: int, factor: float) -> Array | None:
+    """Row weights times a factor."""
+    if factor == 1.0:
+        return weights
+    return np.full(n_rows, factor) if weights is None else factor * weights
+
+
+def _of_array(
+    x: Array, y: NDArray | None, v: Array | None, n_components: int | None, unlabelled_weight: float
+) -> Rows:
+    """One site's rows in memory."""
+    xp = namespace(x)
+    if not xp.isdtype(x.dtype, "real floating"):
+        x = xp.astype(x, xp.float64)
+    v = None if v is None else xp.astype(v, x.dtype)
+    count = xp.asarray(float(x.shape[0]), dtype=x.dtype, device=x.device)
+    mass, centre, labelled = (count if v is None else xp.sum(v)), xp.mean(x, axis=0), None
+    if v is not None:  # rows that count nothing may lie anywhere
+        centre = xp.where(mass > 0, xp.sum(v[:, None] * x, axis=0) / mass, centre)
+    if y is not None:
+        labelled = _labelled_sums(x, y, v, centre, n_components)
+        free = indices(np.flatnonzero(y < 0), x)
+        x = xp.take(x, free, axis=0)
+        v = None if v is None else xp.take(v, free, axis=0)
+    if unlabelled_weight != 1.0:
+        v = xp.ones_like(x[:, 0]) if v is None else v
+        mass = (mass - xp.sum(v)) + unlabelled_weight * xp.sum(v)
+        v = unlabelled_weight * v
+    return Rows((), centre, mass, labelled, (SiteRows(x, v, x.shape[0]),))
+
+
+def _of_chunks(chunks: Chunks, n_components: int | None, device: str, unlabelled_weight: float) -> Rows:
+    """One site's rows that stay where they are: a pass for the mean row, and one for the labelled."""
+    count, mass, with_labels = 0, 0.0, False
+    total: NDArray | float = 0.0
+    for values, labels, weights in chunks:
+        count += len(values)
+        mass += len(values) if weights is None else weights.sum()
+        total = total + (values.sum(axis=0) if weights is None else weights @ values)
+        with_labels = with_labels or labels is not None
+    if not count:
+        raise DataError("the source gave its rows only once: give a function that opens it anew for every pass")
+    centre = np.asarray(total / mass)
+    labelled: Array = None
+    free, known_mass = count, 0.0
+    for values, labels, weights in chunks if with_labels else ():
+        if labels is not None:
+            part = _labelled_sums(values, labels, weights, centre, n_components)
+            labelled = part if labelled is None else labelled + part
+            free -= int((labels >= 0).sum())
+            known_mass += (labels >= 0).sum() if weights is None else weights[labels >= 0].sum()
+    known = None if labelled is None else to_device(labelled, device)
+    mass = known_mass + unlabelled_weight * (mass - known_mass) if unlabelled_weight != 1.0 else mass
+    site = SiteRows(chunks, None, free, unlabelled_weight)
+    return Rows((), to_device(centre, device), to_device(mass, device), known, (site,))
+
+
+def _labelled_sums(x: Array, y: NDArray, v: Array | None, centre: Array, n_components: int | None) -> Array:
+    if n_components is None:
+        raise TypeError("labelled rows need n_components")
+    xp = namespace(x)
+    known = np.flatnonzero(y >= 0)
+    if 0 < known.size < y.size:  # the features of the others need not be made
+        there = indices(known, x)
+        x, y, v = xp.take(x, there, axis=0), y[known], None if v is None else xp.take(v, there, axis=0)
+    total: Array = 0.0
+    for part in blocks(*x.shape):
+        member = xp.asarray(y[None, part] == np.arange(n_components)[:, None], device=x.device)
+        member = xp.astype(member, x.dtype)
+        if v is not None:
+            member = member * v[part]
+        total = total + member @ features_of(x[part, :] - centre).T
+    return total

@@ -1,0 +1,26 @@
+"""Which rows belong to which site."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gaussip.arrays import NDArray
+from gaussip.errors import DataError
+from gaussip.rows.checks import as_column, is_missing, one_kind
+
+
+def by_column(values: Any) -> tuple[NDArray, NDArray]:
+    """Sites named by a column: the site of each row 0..M-1, and the names in sorted order."""
+    column = as_column(values)
+    if column.ndim != 1:
+        raise DataError(f"sites must be one value per row, not an array of shape {column.shape}")
+    cells = column.tolist()
+    missing = np.array([is_missing(v) for v in cells])
+    if missing.any():
+        raise DataError(
+            f"{missing.sum()} rows have no site (the first is row {int(missing.argmax()) + 1}, counted from 1)"
+        )
+    names, codes = np.unique(one_kind(cells, "sites", DataError), return_inverse=True)
+    return codes, names

@@ -1,0 +1,160 @@
+"""A fit's problem where rows stay on disk: the checks of `gaussip.rows.problem.prepare`, a chunk at a time.
+
+One pass checks every cell, finds the classes and draws a sample, from which starting values are taken; two more
+find each site's mean row and the sums of its labelled rows. Then every round is a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from gaussip.arrays import NDArray
+from gaussip.errors import DataError, some
+from gaussip.networks import mixing_weights
+from gaussip.rows.checks import (
+    check_cells,
+    check_row_weights,
+    check_sites_filled,
+    check_unlabelled_weight,
+    encode_labels,
+    is_unlabelled,
+    label_column,
+)
+from gaussip.rows.chunks import Chunks, of_array
+from gaussip.rows.problem import Problem
+from gaussip.rows.rows import Rows
+from gaussip.rows.sites import by_column
+
+SAMPLE_ROWS = 20_000  # of each site, for starting values
+
+
+def on_disk(X: Any) -> bool:
+    """Whether rows are given in a way that leaves them where they are."""
+    return isinstance(X, (np.memmap, Chunks)) or by_name(X)
+
+
+def by_name(X: Any) -> bool:
+    """Whether X maps sites to their rows; some of SciPy's sparse matrices are mappings too, and are not meant."""
+    return isinstance(X, Mapping) and not sparse.issparse(X)
+
+
+class _Site(NamedTuple):
+    """What the first pass finds at one site."""
+
+    sample: NDArray  #: (s, p)
+    weights: NDArray  #: (s,), each row's for all those it stands for
+    labels: list[Any]  #: distinct, without the unlabelled
+    mass: float
+
+
+def prepare_on_disk(
+    X: Any,
+    y: Any,
+    sites: Any,
+    sample_weight: Any,
+    *,
+    n_components: int,
+    network: Any,
+    mixing: str,
+    seed: int,
+    device: str,
+    unlabelled_weight: float,
+) -> Problem:
+    """Check rows that stay on disk, and lay them out by site.
+
+    Parameters
+    ----------
+    X : `numpy.memmap` with y, sites and sample_weight as for an array; `Chunks` of one site; or a mapping of site
+        names to arrays, memory-mapped arrays or `Chunks`, which then bring labels and weights themselves
+    """
+    sources, names = _by_site(X, y, sites, sample_weight)
+    W = mixing_weights(network, names.tolist(), mixing, seed)
+    seen = [_first_pass(source, name, seed) for source, name in zip(sources, names.tolist(), strict=True)]
+    widths = sorted({site.sample.shape[1] for site in seen})
+    if len(widths) > 1:
+        raise DataError(f"sites have different numbers of columns ({some(widths)}); all need the same features")
+    check_sites_filled(np.array([site.mass for site in seen]), names.tolist())
+    distinct = list(dict.fromkeys(label for site in seen for label in site.labels))
+    codes, classes = encode_labels(distinct or None, len(distinct), n_components)
+    check_unlabelled_weight(unlabelled_weight, codes is not None, n_components - len(classes))
+    known = {} if codes is None else dict(zip(distinct, codes.tolist(), strict=True))
+
+    def encode(labels: NDArray) -> NDArray:
+        try:
+            return np.array([-1 if is_unlabelled(v) else known[v] for v in labels.tolist()], dtype=int)
+        except KeyError as error:
+            raise DataError(f"a source has the label {error} it had not before; rows must stay the same") from None
+
+    labelled = [source.map_labels(encode) for source in sources]
+    rows = Rows.of_sites(labelled, n_components=n_components, device=device, unlabelled_weight=unlabelled_weight)
+    return Problem(rows, [site.sample for site in seen], [site.weights for site in seen], names, classes, W)
+
+
+def _by_site(X: Any, y: Any, sites: Any, sample_weight: Any) -> tuple[list[Chunks], NDArray]:
+    if isinstance(X, np.memmap):
+        if X.ndim != 2:
+            raise DataError(f"X must be a table of rows and columns; this array has shape {X.shape}")
+        codes, names = (np.zeros(len(X), dtype=int), np.array([0])) if sites is None else by_column(sites)
+        if len(codes) != len(X):
+            raise DataError(f"sites has {len(codes)} entries for {len(X)} rows")
+        labels = None if y is None else label_column(y, len(X))
+        v = check_row_weights(sample_weight, len(X))
+        return [of_array(X, labels, v, np.flatnonzero(codes == m)) for m in range(len(names))], names
+    for name, given in (("y", y), ("sites", sites), ("sample_weight", sample_weight)):
+        if given is not None:
+            raise DataError(f"rows in chunks bring labels, site and weights themselves; leave {name} out")
+    if isinstance(X, Chunks):
+        return [X], np.array([0])
+    if not X:
+        raise DataError("the mapping of sites to rows is empty")
+    codes, names = by_column(list(X))
+    given = list(X.values())
+    ordered: Sequence[Any] = [given[int(np.flatnonzero(codes == m)[0])] for m in range(len(names))]
+    return [source if isinstance(source, Chunks) else of_array(np.asanyarray(source)) for source in ordered], names
+
+
+def _first_pass(source: Chunks, name: Any, seed: int) -> _Site:
+    """Check one site's rows, and draw some of them."""
+    rng = np.random.default_rng(seed)
+    kept: _Drawn | None = None
+    labels: dict[Any, None] = {}
+    seen, mass = 0, 0.0
+    for chunk in source:
+        n, p = chunk.values.shape
+        if kept is not None and kept.rows.shape[1] != p:
+            raise DataError(f"site {name!r}: a chunk has {p} columns, those before it {kept.rows.shape[1]}")
+        try:
+            check_cells(chunk.values, [f"column {j}" for j in range(p)])
+            check_row_weights(chunk.weights, n)
+        except DataError as error:
+            raise DataError(f"site {name!r}, in the {n} rows from row {seen + 1}: {error}") from None
+        v = np.ones(n) if chunk.weights is None else chunk.weights
+        if chunk.labels is not None:
+            labels |= dict.fromkeys(label for label in chunk.labels.tolist() if not is_unlabelled(label))
+        kept = _Drawn(rng.random(n), chunk.values, v).after(kept)
+        seen, mass = seen + n, mass + float(v.sum())
+    if not seen or kept is None:
+        raise DataError(f"site {name!r} has no rows")
+    return _Site(kept.rows, kept.weights * (seen / len(kept.rows)), list(labels), mass)
+
+
+class _Drawn(NamedTuple):
+    """Rows drawn at random so far, in their order: those with the smallest of random numbers."""
+
+    numbers: NDArray  # (s,)
+    rows: NDArray  # (s, p)
+    weights: NDArray  # (s,)
+
+    def after(self, before: _Drawn | None) -> _Drawn:
+        """These rows after others, as many as are wanted."""
+        parts = (
+            [np.concatenate(both) for both in zip(before, self, strict=True)] if before is not None else list(self)
+        )
+        if len(parts[0]) > SAMPLE_ROWS:
+            chosen = np.sort(np.argpartition(parts[0], SAMPLE_ROWS)[:SAMPLE_ROWS])
+            parts = [part[chosen] for part in parts]
+        return _Drawn(*(part.copy() for part in parts))

@@ -1,0 +1,75 @@
+"""Rounds on a CUDA device without the host between them: captured once as a CUDA graph, replayed in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gaussip.arrays import Array, to_numpy
+from gaussip.simulation.rounds import Carry, Look, Rounds, Seen
+
+LENGTH = 50  # rounds of one graph; a second graph of one round goes the rest of the way to a mark
+
+
+def in_batches(rounds: Rounds, carry: Carry, max_rounds: int, marks: Sequence[int] = ()) -> Iterator[Look]:
+    """The rounds of `Rounds.one_by_one`, seen several at a time; a marked round is the last of those it is seen with.
+
+    The first round is run eagerly: it compiles kernels, which no capture allows. A State that holds plain numbers, or
+    a round that only exchanges, depends on the round's number, which a graph cannot know: such runs go one by one.
+    """
+    import torch
+
+    with torch.cuda.device(carry.psi.device):
+        yield from _in_batches(rounds, carry, max_rounds, marks)
+
+
+def _in_batches(rounds: Rounds, carry: Carry, max_rounds: int, marks: Sequence[int]) -> Iterator[Look]:
+    first = next(rounds.one_by_one(carry, 1))
+    yield first
+    carry = first.carry
+    done = 1
+    each = sent = rounds.exchange.bytes_sent
+    if not first.rounds or not all(hasattr(leaf, "shape") for leaf in _leaves(carry.state)):
+        for look in rounds.one_by_one(carry, max_rounds - done):
+            yield Look(look.carry, [(done + n, seen, sent) for n, seen, sent in look.rounds], look.before)
+        return
+    held = _copied(carry)
+    captured: dict[int, tuple[Any, list[Array]]] = {}
+    for mark in sorted({*(mark for mark in marks if mark < max_rounds), max_rounds}):
+        while done < mark:
+            length = LENGTH if mark - done >= LENGTH else 1
+            if length not in captured:
+                captured[length] = _captured(rounds, held, length)
+            graph, together = captured[length]
+            graph.replay()
+            arrays = [to_numpy(array) for array in together]
+            looked = [(done + n + 1, Seen(*(a[n] for a in arrays)), sent + (n + 1) * each) for n in range(length)]
+            done, sent = done + length, sent + length * each
+            rounds.exchange.bytes_sent = sent  # capturing counted other rounds than were run
+            yield Look(held, looked, held)  # who collapsed stands where it stood before
+
+
+def _captured(rounds: Rounds, held: Carry, length: int) -> tuple[Any, list[Array]]:
+    """A graph of so many rounds that begins and ends in the arrays of ``held``, and what is seen of each round."""
+    import torch
+
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        now, seen = held, []
+        for _ in range(length):
+            now, one = rounds(now)
+            seen.append(one)
+        together = [torch.stack(list(parts)) for parts in zip(*seen, strict=True)]
+        for place, value in zip(_leaves(held), _leaves(now), strict=True):
+            place.copy_(value)
+    return graph, together
+
+
+def _leaves(tree: Any) -> list[Array]:
+    """What nested tuples hold, in order."""
+    return [leaf for part in tree for leaf in _leaves(part)] if isinstance(tree, tuple) else [tree]
+
+
+def _copied(tree: Any) -> Any:
+    """The same nested NamedTuples with arrays of their own."""
+    return type(tree)(*map(_copied, tree)) if isinstance(tree, tuple) else tree.clone().contiguous()

@@ -1,0 +1,36 @@
+"""What is recorded of a run, round by round."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussip.arrays import NDArray
+from gaussip.mixture.theta import Theta
+
+
+class History(NamedTuple):
+    """What is recorded of each round; arrays over rounds, then over replicates where there are any."""
+
+    round: NDArray  #: counted from 1
+    log_likelihood: NDArray  #: mean per unit of row weight, at the thetas the round's moments were taken at
+    change: NDArray  #: largest move of psi at any site, divided by eta, in the start's standard units
+    disagreement: NDArray  #: root mean square distance of the sites' psi from their mean, same units
+    bytes: NDArray  #: bytes sent over the whole network since the first round
+
+    @classmethod
+    def of(cls, rounds: list[tuple[Any, ...]]) -> History:
+        """The history of rounds given one after the other."""
+        return cls(*(np.asarray([one[j] for one in rounds]) for j in range(len(cls._fields))))
+
+
+class Progress(NamedTuple):
+    """One round as a watcher sees it; see `History`."""
+
+    theta: Theta  #: each site's estimate
+    round: int
+    log_likelihood: NDArray
+    change: NDArray
+    disagreement: NDArray
+    bytes: int

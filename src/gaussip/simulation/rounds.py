@@ -1,0 +1,99 @@
+"""One round of a run and what is seen of it, without a look at the numbers: so that a GPU need not wait for the host.
+
+Replicates that have converged, or in which a component collapsed, stay as they were before: a replicate's result does
+not depend on which others run beside it, or for how long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from gaussip.algorithms import Algorithm, one_round
+from gaussip.arrays import Array, keep, namespace, to_numpy
+from gaussip.exchange import Stacked
+from gaussip.mixture.theta import Psi, Theta, to_psi
+from gaussip.mixture.units import measure, unit_of_start
+from gaussip.mixture.validity import healthy
+from gaussip.rows.moments import Moments
+
+
+class Carry(NamedTuple):
+    """What one round hands to the next; leading axes (..., M), flags (...)."""
+
+    state: Any
+    theta: Theta  #: each site's estimate
+    psi: Psi  #: the same in the start's unit
+    converged: Array
+    collapsed: Array
+
+
+class Seen(NamedTuple):
+    """One round's numbers for each replicate, (...)."""
+
+    log_likelihood: Array
+    change: Array
+    disagreement: Array
+    converged: Array
+    collapsed: Array
+
+
+class Look(NamedTuple):
+    """Some rounds, seen together."""
+
+    carry: Carry  #: after the last of them
+    rounds: list[tuple[int, Seen, int]]  #: number, what was seen (NumPy), bytes sent so far
+    before: Carry  #: from which the last round is run again to see why a component collapsed in it
+
+
+class Rounds:
+    """The rounds of one run.
+
+    Parameters
+    ----------
+    measured : gives each site's moments at its theta
+    mass : (..., M)
+    """
+
+    def __init__(
+        self, algorithm: Algorithm, exchange: Stacked, measured: Callable[[Theta], Moments], mass: Array, tol: float
+    ) -> None:
+        self.algorithm, self.exchange, self.measured = algorithm, exchange, measured
+        self._mass = namespace(mass).sum(mass, axis=-1)
+        self._tol = tol
+
+    def begin(self, start: Theta, state: Any) -> Carry:
+        """Before the first round; ``start`` with leading axes (..., M)."""
+        xp = namespace(start.means)
+        self._unit = unit_of_start(start)
+        no = xp.zeros(start.means.shape[:-3], dtype=xp.bool, device=start.means.device)
+        return Carry(state, start, self._unit.standard(to_psi(start)), no, no)
+
+    def __call__(self, carry: Carry) -> tuple[Carry, Seen | None]:
+        """One round; nothing is seen where the algorithm only exchanged."""
+        xp = namespace(carry.psi)
+        after, _, found = one_round(self.algorithm, carry.state, self.exchange, self.measured)
+        if found is None:
+            return carry._replace(state=keep(carry.converged | carry.collapsed, carry.state, after)), None
+        reached = self.algorithm.estimate(after)
+        sound = xp.all(healthy(reached) & xp.isfinite(found.log_likelihood), axis=-1)
+        collapsed = carry.collapsed | (~sound & ~carry.converged)
+        done = carry.converged | collapsed
+        theta = keep(done, carry.theta, reached)
+        psi, change, disagreement = measure(theta, self._unit, carry.psi)
+        change = change / self.algorithm.eta
+        known = getattr(self.algorithm, "known_move", None)
+        converged = carry.converged | ((change if known is None else known(after)[..., 0]) <= self._tol)
+        log_likelihood = xp.sum(found.log_likelihood, axis=-1) / self._mass
+        seen = Seen(log_likelihood, change, disagreement, converged, collapsed)
+        return Carry(keep(done, carry.state, after), theta, psi, converged, collapsed), seen
+
+    def one_by_one(self, carry: Carry, max_rounds: int) -> Iterator[Look]:
+        """Every round, looked at as it ends."""
+        for number in range(1, max_rounds + 1):
+            before = carry
+            carry, seen = self(before)
+            if seen is None:
+                yield Look(carry, [], before)
+            else:
+                yield Look(carry, [(number, Seen(*map(to_numpy, seen)), self.exchange.bytes_sent)], before)

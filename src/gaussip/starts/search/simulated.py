@@ -1,0 +1,100 @@
+"""A search with all sites in one process: every sum is the one that sites would agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gaussip.arrays import NDArray, namespace
+from gaussip.exchange import sums
+from gaussip.mixture.theta import Theta
+from gaussip.rows.checks import check_mean_weight
+from gaussip.rows.moments import moments
+from gaussip.rows.rows import Rows
+from gaussip.starts import shared as start
+from gaussip.starts.search.climb import Totals, part_of
+from gaussip.starts.search.numbers import over
+from gaussip.starts.search.standard import Standard
+from gaussip.starts.shared import MIN_COUNT, Centres, Classes, Extent
+
+Result = TypeVar("Result")
+
+
+def run(
+    search: Generator[Theta, Totals, Result],
+    rows: Rows,
+    standard: Standard,
+    watch: Callable[[Theta], None] | None = None,
+) -> Result:
+    """What a search ends with.
+
+    Parameters
+    ----------
+    rows : (M,), with labels for at least as many components as the search has
+    watch : called after every pass over the rows
+    """
+    M, like, of_components = rows.shape[0], rows.centres, dict[int, Rows]()
+    xp = namespace(like)
+    try:
+        theta = next(search)
+        while True:
+            K = len(theta.weights)
+            if K not in of_components:
+                of_components = {K: _with_components(rows, K)}
+            everywhere = (np.array(np.broadcast_to(part, (M, *part.shape))) for part in standard.original(theta))
+            there = Theta(*(xp.asarray(part, dtype=like.dtype, device=like.device) for part in everywhere))
+            found = moments(of_components[K], there)
+            totals = Totals.of(sums.agreed(part_of(found, standard, M)), K)
+            if watch is not None:
+                watch(theta)
+            theta = search.send(totals)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+
+
+def _with_components(rows: Rows, n_components: int) -> Rows:
+    """The same rows for fewer components, of which none is labelled that is left out."""
+    return rows if rows.labelled is None else replace(rows, labelled=rows.labelled[..., :n_components, :])
+
+
+def searched(
+    values: Sequence[NDArray],
+    weights: Sequence[Any] | None,
+    rows: Rows,
+    n_components: int,
+    seed: int,
+    reg_covar: float,
+    shrinkage: float,
+) -> Theta:
+    """The best of many starts; see `shared_by`."""
+    check_mean_weight(weights)
+    standard, shared, classes = shared_by(values, weights, rows, n_components, seed)
+    numbers = range(n_components, n_components + 1)
+    best = run(over(numbers, shared, classes, seed, reg_covar / standard.spread**2, shrinkage), rows, standard)
+    return standard.original(best.found[0].theta)
+
+
+def shared_by(
+    values: Sequence[NDArray], weights: Sequence[Any] | None, rows: Rows, n_groups: int, seed: int
+) -> tuple[Standard, list[Centres], Classes | None]:
+    """What sites share before a search: extents, centres and the sums of their labelled rows; in standard units.
+
+    Parameters
+    ----------
+    values, weights : rows and row weights of each site
+    rows : the same, with labels
+    n_groups : of rows at each site, whose centres it shares
+    """
+    pairs = list(zip(values, weights if weights is not None else [None] * len(values), strict=True))
+    extents = [start.extent_of(x, v) for x, v in pairs]
+    standard = Standard.of(Extent(*map(np.stack, zip(*extents, strict=True))))
+    least = MIN_COUNT if len(pairs) > 1 else 1
+    shared = [standard.centres(start.site_centres(x, n_groups, standard.spread, seed, v, least)) for x, v in pairs]
+    classes = None if rows.labelled is None else start.labelled_classes(rows)
+    if classes is None or not classes.counts.any():
+        return standard, shared, None
+    return standard, shared, standard.classes(classes)

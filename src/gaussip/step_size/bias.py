@@ -1,0 +1,132 @@
+"""Where MNEM ends: its fixed point at any eta, in about as many passes over the rows as EM takes.
+
+The fixed point psi_m = (1 - eta) psi~_m + eta nu_m F_m(psi~_m), psi~ = W psi, is also that of
+
+    psi = A nu F(W psi),    A = eta (I - (1 - eta) W)^(-1),
+
+and A is an average over the network: its rows sum to one. Iterated in this form the rate is EM's, whatever eta, where
+MNEM itself takes 1 / eta times as many rounds. As eta goes to zero every row of A becomes W's stationary weights pi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from gaussip.algorithms.site import site_facts
+from gaussip.arrays import NDArray
+from gaussip.mixture.theta import Psi, Theta, to_theta
+from gaussip.mixture.units import Unit
+from gaussip.mixture.validity import healthy
+from gaussip.networks import stationary_weights
+from gaussip.rows.moments import Shrinkage, moments, summary
+from gaussip.rows.rows import Rows
+
+Average = Callable[[Psi], Psi]  #: of all sites' psi, (M, K, f) to (M, K, f)
+
+MEMORY = 8  # steps that Anderson's method remembers
+EXACT = 1e-9  # the residual of a fixed point, in standard units
+MOST = 400  # passes for one
+
+
+class SiteMaps:
+    """The EM maps of all sites, in standard units.
+
+    Attributes
+    ----------
+    share : (M, 1, 1), nu_m: what the map of all rows together scales F_m by
+    factor : (M, 1, 1), what MNEM scales F_m by: nu_m divided by M pi_m as far as the site's degree tells
+    """
+
+    def __init__(
+        self, rows: Rows, W: Any, unit: Unit, weighting: str, reg_covar: float, shrinkage: Shrinkage | None
+    ) -> None:
+        self.rows, self.W, self.unit = rows, sparse.csr_array(W), unit
+        self._reg_covar, self._shrinkage = reg_covar, shrinkage
+        facts = site_facts(rows.mass, W, weighting)
+        self._stationary = stationary_weights(W)
+        self.share = facts.share[:, None, None]
+        self.factor = (facts.share / facts.balance)[:, None, None]
+
+    def theta(self, psi: Psi) -> Theta:
+        """Theta of a psi in standard units."""
+        return to_theta(self.unit.original(psi))
+
+    def __call__(self, psi: Psi) -> Psi:
+        """F_m at each site's psi, (M, K, f)."""
+        found = moments(self.rows, self.theta(psi), self._reg_covar, shrinkage=self._shrinkage)
+        return self.unit.standard(summary(found))
+
+    def pooled(self, psi: Psi) -> Psi:
+        """The map of all rows together at one psi, (K, f): the mean of nu_m F_m."""
+        return np.asarray(np.mean(self.share * self(self.everywhere(psi)), axis=0))
+
+    def drift(self, psi: Psi) -> Psi:
+        """The map that MNEM follows as eta goes to zero, (K, f): the same where the network is balanced."""
+        return np.asarray(np.tensordot(self._stationary, self.factor * self(self.everywhere(psi)), axes=1))
+
+    def everywhere(self, psi: Psi) -> Psi:
+        """One psi at all sites, (M, K, f)."""
+        return np.broadcast_to(psi, (*self.rows.shape, *psi.shape))
+
+    def average(self, eta: float) -> Average:
+        """A at this eta; zero for its limit."""
+        M = self.W.shape[0]
+        if eta == 0:
+            return lambda psi: self.everywhere(np.tensordot(self._stationary, psi, axes=1))
+        solve = sparse.linalg.factorized(sparse.csc_array(sparse.eye_array(M) - (1 - eta) * self.W))
+        return lambda psi: eta * solve(psi.reshape(M, -1)).reshape(psi.shape)
+
+    def heard(self, psi: Psi) -> Psi:
+        """W psi."""
+        return (self.W @ psi.reshape(psi.shape[0], -1)).reshape(psi.shape)
+
+    def limit(self, eta: float, near: Psi) -> Psi | None:
+        """Every site's psi in MNEM's fixed point, (M, K, f), sought from one that is near; None if there is none."""
+        average = self.average(eta)
+        return fixed_point(lambda psi: average(self.factor * self(self.heard(psi))), near, self.are_mixtures)
+
+    def are_mixtures(self, psi: Psi) -> bool:
+        """Whether every psi is a mixture."""
+        return bool(np.isfinite(psi).all() and healthy(self.theta(psi)).all())
+
+
+def fixed_point(step: Callable[[Psi], Psi], near: Psi, possible: Callable[[Psi], bool]) -> Psi | None:
+    """A fixed point of a contraction, by Anderson's method: the best combination of the last steps.
+
+    Where the combination is not possible, or the residual has grown, the plain step is taken and the past forgotten.
+    """
+    at: list[NDArray] = []
+    moves: list[NDArray] = []
+    psi, best = near, np.inf
+    for _ in range(MOST):
+        with np.errstate(all="ignore"):
+            move = step(psi) - psi
+        size = float(np.abs(move).max())
+        if not np.isfinite(size):
+            return None
+        if size <= EXACT:
+            return psi
+        if size > 2 * best:
+            at, moves = [], []
+        best = min(best, size)
+        at, moves = [*at[-MEMORY:], psi], [*moves[-MEMORY:], move]
+        psi = _combined(at, moves)
+        if not possible(psi):
+            psi = at[-1] + move
+            at, moves = [], []
+    return None
+
+
+def _combined(at: list[NDArray], moves: list[NDArray]) -> NDArray:
+    if len(at) == 1:
+        return np.asarray(at[0] + moves[0])
+    changes = np.stack([(moves[-1] - move).ravel() for move in moves[:-1]], axis=1)
+    shares = np.linalg.lstsq(changes, moves[-1].ravel(), rcond=1e-10)[0]
+    combined = at[-1] + moves[-1]
+    for share, psi, move in zip(shares, at, moves, strict=False):
+        combined = combined - share * ((at[-1] + moves[-1]) - (psi + move))
+    return np.asarray(combined)

@@ -1,0 +1,162 @@
+"""The demonstration: breast-cancer patients on eight sites, most of which see one diagnosis only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussip.arrays import NDArray
+from gaussip.errors import FileError
+from gaussip.mixture.density import responsibilities
+from gaussip.mixture.theta import Theta, align, distance, reorder
+from gaussip.plots.convergence import draw_convergence
+from gaussip.plots.network import draw_network
+from gaussip.rows.problem import Problem, prepare
+from gaussip.simulation.history import Progress
+from gaussip.simulation.run import Run
+from gaussip.starts import shared as start
+from gaussip.studies import split
+from gaussip.studies.methods import Method
+
+N_SITES = 8
+LABELLED = 0.1
+REG_COVAR = 1e-3
+METHODS = (
+    Method("local", 1.0, False),
+    Method("nnem", 1.0, False),
+    Method("mnem", 0.01, False),
+    Method("mnem", 0.01, True),
+    Method("exact", 1.0, False),
+    Method("exact", 1.0, True),
+    Method("em", 1.0, True),
+)
+
+
+class Line(NamedTuple):
+    """One method's results, averaged over the sites' models."""
+
+    method: str
+    log_likelihood: float  #: mean log-density of the hold-out rows
+    auc: float  #: of the probability of a malignant tumour, hold-out rows
+    distance: float  #: to the pooled estimate with the same labels
+    rounds: int
+    collapse: str | None
+
+
+class Demo(NamedTuple):
+    """What the demonstration found and wrote."""
+
+    lines: list[Line]
+    files: list[Path]
+
+
+def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progress], None] | None = None) -> Demo:
+    """Fit all methods, draw the pictures into ``out``, which is made if need be."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{out} cannot be a folder for the pictures: {error.strerror}") from error
+    train, test, sites, labels, names = patients()
+    semi = prepare(train.X, labels, sites, n_components=2, network="ring")
+    free = prepare(train.X, None, sites, n_components=2, network="ring")
+    unsupervised = start.kmeans(free.values, 2, seed=0)
+    begins = {
+        True: start.from_labels(semi.rows, start.spread_of(semi.values)),
+        False: reorder(unsupervised, start.class_order(unsupervised, semi.rows)),
+    }
+    settings = {"tol": 1e-7, "reg_covar": REG_COVAR, "sites": semi.sites.tolist()}
+    rows = {True: semi.rows, False: free.rows}
+    pooled = {
+        flag: Method("em", 1.0, flag).run(begins[flag], rows[flag], semi.W, max_rounds=20_000, **settings)
+        for flag in (False, True)
+    }
+    lines, curves = [], {}
+    for method in METHODS:
+        target = Theta(*(part[0] for part in pooled[method.semi].theta))
+        trace: list[tuple[int, float]] = []
+
+        def follow(
+            now: Progress,
+            method: Method = method,
+            target: Theta = target,
+            trace: list[tuple[int, float]] = trace,
+        ) -> None:
+            trace.append((now.round, distance(now.theta, target)))
+            if watch is not None:
+                watch(method, now)
+
+        if method.algorithm == "em":
+            lines.append(_line(method, pooled[method.semi], target, test))
+            continue
+        found = method.run(
+            begins[method.semi], rows[method.semi], semi.W, max_rounds=max_rounds, watch=follow, **settings
+        )
+        lines.append(_line(method, found, target, test))
+        curves[method.name] = tuple(np.array(part) for part in zip(*trace, strict=True))
+    return Demo(lines, _pictures(out, semi, train, sites, names, lines, curves))
+
+
+class Patients(NamedTuple):
+    """Some patients."""
+
+    X: NDArray
+    classes: NDArray  # 0 malignant, 1 benign
+
+
+def patients() -> tuple[Patients, Patients, NDArray, NDArray, list[str]]:
+    """Training and hold-out patients (70/30), the sites and shown labels of the former, the classes' names."""
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer()
+    X, classes = data.data[:, :10], data.target  # the ten "mean" features
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(X))
+    cut = round(0.7 * len(X))
+    mean, spread = X[order[:cut]].mean(axis=0), X[order[:cut]].std(axis=0)
+    train, test = (Patients((X[i] - mean) / spread, classes[i]) for i in (order[:cut], order[cut:]))
+    codes = split.heterogeneous(train.classes, split.sizes(cut, N_SITES), rng)
+    labels = split.show_labels(train.classes, codes, LABELLED, rng)
+    sites = np.array([f"site {m + 1}" for m in range(N_SITES)])[codes]
+    return train, test, sites, labels, [str(name) for name in data.target_names]
+
+
+def _line(method: Method, run: Run, pooled: Theta, test: Patients) -> Line:
+    from sklearn.metrics import roc_auc_score
+
+    if run.collapse is not None:
+        return Line(method.name, np.nan, np.nan, np.nan, run.n_rounds, str(run.collapse))
+    models = align(run.theta, pooled)
+    scored = [responsibilities(test.X, Theta(*(part[m] for part in models))) for m in range(N_SITES)]
+    return Line(
+        method=method.name,
+        log_likelihood=float(np.mean([density.mean() for _, density in scored])),
+        auc=float(np.mean([roc_auc_score(test.classes == 0, share[:, 0]) for share, _ in scored])),
+        distance=distance(models, pooled),
+        rounds=run.n_rounds,
+        collapse=None,
+    )
+
+
+def _pictures(
+    out: Path,
+    problem: Problem,
+    train: Patients,
+    sites: NDArray,
+    names: list[str],
+    lines: list[Line],
+    curves: dict[str, Any],
+) -> list[Path]:
+    held = np.stack([np.bincount(train.classes[sites == site], minlength=2) for site in problem.sites])
+    network = draw_network(
+        problem.W, problem.sites.tolist(), out / "network.png",
+        title="Eight sites on a ring, and whom they see", shares=held, classes=names,
+    )  # fmt: skip
+    convergence = draw_convergence(
+        curves, out / "convergence.png",
+        ylabel="distance to the pooled estimate", title="Breast-cancer data, sorted by diagnosis over 8 sites",
+        collapsed=[line.method for line in lines if line.collapse],
+    )  # fmt: skip
+    return network + convergence

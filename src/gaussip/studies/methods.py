@@ -1,0 +1,56 @@
+"""Methods as people write them: an algorithm, its step, and whether it may see the labels."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gaussip import algorithms
+from gaussip.errors import SettingError
+from gaussip.mixture.theta import Theta
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import Run, simulate
+
+SEMI = "semi-"
+
+
+class Method(NamedTuple):
+    """An algorithm with its step, and whether it may see the labels."""
+
+    algorithm: str
+    eta: float
+    semi: bool
+
+    @property
+    def name(self) -> str:
+        """As people write it: ``semi-MNEM``."""
+        words = {"local": "Local", "exact": "exact"}
+        return SEMI * self.semi + words.get(self.algorithm, self.algorithm.upper())
+
+    @property
+    def label(self) -> str:
+        """The name with the step, if it has one: ``MNEM, eta = 0.01``."""
+        return self.name + (f", eta = {self.eta:g}" if self.has_step else "")
+
+    @property
+    def has_step(self) -> bool:
+        """Whether eta means anything to it."""
+        return algorithms.has_step(self.algorithm)
+
+    def run(self, start: Theta, rows: Rows, W: Any, **settings: Any) -> Run:
+        """Simulate the method; a collapse ends it quietly."""
+        chosen = algorithms.make(self.algorithm, self.eta)
+        return simulate(chosen, start, rows, W, record_collapse=True, **settings)
+
+
+def parse_method(text: str, eta: float) -> Method:
+    """A method as written on the command line: ``mnem``, ``semi-mnem``, ``ngd=0.003``."""
+    name, _, step = text.strip().lower().partition("=")
+    try:
+        chosen = float(step) if step else eta
+    except ValueError:
+        raise SettingError(f"{text!r}: after '=' stands the step eta, for instance ngd=0.003") from None
+    algorithm = name.removeprefix(SEMI)
+    made = algorithms.make(algorithm, chosen)  # refuses unknown names and impossible steps
+    if step and not algorithms.has_step(algorithm):
+        raise SettingError(f"{text!r}: {algorithm} has no step; write {name}")
+    return Method(algorithm, made.eta, name.startswith(SEMI))

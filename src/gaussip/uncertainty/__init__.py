@@ -1,5 +1,0 @@
-"""How sure a fitted mixture is: standard errors and confidence intervals, from one sum over the sites."""
-
-from gaussip.uncertainty.intervals import Uncertainty
-
-__all__ = ["Uncertainty"]
