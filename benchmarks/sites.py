@@ -94,14 +94,14 @@ def bare(path: str, rounds: int, size: int) -> None:
 
     def exchange(number: int) -> None:
         sent[:] = [sent[1], number.to_bytes(8, "big") + bytes(size - 8)]
-        links.tell_all(sent[1])
+        links.publish(sent[1])
         while heard.get(number) != near:
             try:
                 sender, data = inbox.get(timeout=0.2)
                 heard.setdefault(int.from_bytes(data[:8], "big"), set()).add(sender)
             except queue.Empty:  # somebody was not there yet
                 for data in sent:
-                    links.tell_all(data)
+                    links.publish(data)
         heard.pop(number)
 
     for number in range(1, WARM + 1):
@@ -112,7 +112,7 @@ def bare(path: str, rounds: int, size: int) -> None:
     print(rounds / (time.perf_counter() - began))
     for _ in range(40):  # for those who are late
         time.sleep(0.2)
-        links.tell_all(sent[1])
+        links.publish(sent[1])
     links.close()
 
 

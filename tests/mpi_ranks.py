@@ -8,8 +8,9 @@ import numpy as np
 
 from gaussip.exchange.mpi import Mpi
 from gaussip.mixture.theta import pack
+from gaussip.phases.base import run
 from gaussip.phases.program import Program
-from gaussip.phases.task import Own, make_task
+from gaussip.phases.task import LocalData, make_task
 from gaussip.studies.simulation_model import Setting, draw, paper_start
 
 SITES, ROUNDS = ("A", "B", "C", "D"), 25
@@ -41,11 +42,8 @@ def main(out, names):
     mine = found.sites == world.Get_rank()
     arrays = {}
     for name in names:
-        program = Program(task_of(name, start), world.Get_rank(), Own(found.X[mine], found.labels[mine], None))
-        exchange = Mpi(world, program.task.W)
-        while not program.over:
-            message = program.message()
-            program.absorb(message, exchange(message))
+        program = Program(task_of(name, start), world.Get_rank(), LocalData(found.X[mine], found.labels[mine], None))
+        run(program, Mpi(world, program.task.W))
         estimate = np.ascontiguousarray(pack(program.estimate()))
         everything = np.empty((4, *estimate.shape))
         world.Gather(estimate, everything)

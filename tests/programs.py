@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from gaussip.exchange.neighbourhood import Neighbours
+from gaussip.exchange import Stacked
+from gaussip.phases.base import run_together
 from gaussip.phases.program import Program
-from gaussip.phases.task import Own
+from gaussip.phases.task import LocalData
 from gaussip.rows.problem import seeds_of
 
 NAMES = ("Basel", "Bern", "Biel", "Chur", "Genf")
@@ -20,18 +21,14 @@ def settings(algorithm="mnem", seed=3, **changed):
     return found | changed
 
 
-def owns(dataset, labelled=True):
+def local_data(dataset, labelled=True):
     labels = dataset.by_site(dataset.labels)
-    return [Own(X, labels[m] if labelled else None, None) for m, X in enumerate(dataset.by_site(dataset.X))]
+    return [LocalData(X, labels[m] if labelled else None, None) for m, X in enumerate(dataset.by_site(dataset.X))]
 
 
-def run_all(task, rows, begin=None):
-    """The sites' machines, exchange by exchange."""
-    programs = [Program(task, m, own, None if begin is None else begin[m]) for m, own in enumerate(rows)]
-    near = [Neighbours(task.W, m) for m in range(len(rows))]
-    while not programs[0].over:
-        sent = [program.message() for program in programs]
-        for program, place, mine in zip(programs, near, sent, strict=True):
-            program.absorb(mine, place.combine(mine, {q: sent[q] for q in place.heard}))
-        assert len({program.over for program in programs}) == 1
+def run_all(task, rows, resumed=None):
+    """The sites' programs, exchange by exchange."""
+    programs = [Program(task, m, local, None if resumed is None else resumed[m]) for m, local in enumerate(rows)]
+    run_together(programs, Stacked(task.W))
+    assert all(program.over for program in programs)
     return programs

@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from gaussip.algorithms import REGISTRY, Site, make, one_round
+from gaussip.algorithms import REGISTRY, Algorithm, Site, make, one_round
 from gaussip.algorithms.site import site_facts
 from gaussip.errors import CollapseError, SettingError
 from gaussip.mixture.theta import Theta, consensus, pack, reorder
@@ -202,8 +202,8 @@ def test_one_round_may_end_without_a_pass_over_the_rows(rows, start):
         inner: State
         mixed: int
 
-    class Twice:
-        name, eta, network_sets_target, two_way, exchanges = "twice", ETA, True, False, True
+    class Twice(Algorithm):
+        name, eta = "twice", ETA
         inner = MNEM(ETA)
 
         def init(self, start, site):

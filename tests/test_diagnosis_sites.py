@@ -11,13 +11,15 @@ import pytest
 from federations import Federation
 from gaussip.diagnosis import diagnose, evidence_of
 from gaussip.errors import FederationError, ModelFileError
-from gaussip.exchange.neighbourhood import Neighbours
+from gaussip.exchange import Stacked
 from gaussip.findings import examine
-from gaussip.node.history_log import Past, is_kept
+from gaussip.node.history_log import HistoryLog, is_kept
 from gaussip.node.history_log import read as read_past
-from gaussip.node.local_data import read_own
-from gaussip.node.run_store import Keeping
+from gaussip.node.local_data import read_local
+from gaussip.node.run_store import RunStore
+from gaussip.phases.base import run_together
 from gaussip.phases.program import Program
+from gaussip.phases.survey import AgreedStart
 
 quiet = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::gaussip.errors.PooledTargetWarning",
@@ -27,7 +29,10 @@ quiet = pytest.mark.filterwarnings(
 
 def test_rounds_that_were_run_twice(tmp_path):
     """The later is read, but what it does not know does not replace a number."""
-    line = '{"round": %d, "step": %d, "log_likelihood": %s, "change": %s, "disagreement": 0.5, "undone": 0}\n'
+    line = (
+        '{"round": %d, "passes": %d, "log_likelihood": %s, "change": %s, "disagreement": 0.5, "step": 0.1, '
+        '"restarts": 0, "bytes": 8}\n'
+    )
     lines = [(1, 1, "-3.5", "0.1"), (2, 2, "-3.0", "0.2"), (2, 2, "null", "0.25"), (1, 1, "-3.25", "null")]
     (tmp_path / "history.jsonl").write_text("".join(line % one for one in lines))
     kept = read_past(tmp_path)
@@ -40,15 +45,15 @@ def test_rounds_that_were_run_twice(tmp_path):
 def test_the_last_round_is_kept_before_intervals(tmp_path, algorithm):
     federation = Federation(tmp_path, 3, algorithm=algorithm, eta=0.2, tol=1e-4, max_rounds=3000, intervals="plain")
     (tmp_path / "kept").mkdir()
-    past = Past(tmp_path / "kept")
-    program = run_sites(federation, past.add)
-    past.close()
-    kept = read_past(tmp_path / "kept")
-    assert program.converged
-    assert program.exchanges > program.round
-    assert kept["round"][-1] == program.round
-    assert kept["change"][-1] == program.change <= 1e-4
-    assert kept["log_likelihood"][-1] == program.log_likelihood
+    log = HistoryLog(tmp_path / "kept")
+    program = run_sites(federation, lambda program: add(log, program))
+    log.close()
+    kept, fitted = read_past(tmp_path / "kept"), program.results["fit"]
+    assert fitted.converged
+    assert program.exchanges > fitted.rounds
+    assert kept["round"][-1] == fitted.rounds
+    assert kept["change"][-1] == fitted.change <= 1e-4
+    assert kept["log_likelihood"][-1] == fitted.log_likelihood
     assert len((tmp_path / "kept" / "history.jsonl").read_text().splitlines()) == len(kept["round"])
 
 
@@ -64,17 +69,19 @@ def federation(tmp_path):
     return Federation(tmp_path, 3, algorithm="mnem", tol=1e-6, max_rounds=90)
 
 
-def run_sites(federation, past):
-    """The sites' machines in this process; ``past`` is told every exchange of the first."""
+def add(log, program):
+    """Keep a round as a real site does."""
+    progress = program.progress()
+    if log.wants(progress.round, "fit" in program.results):
+        log.add(progress, 100 * progress.exchange)
+
+
+def run_sites(federation, watch):
+    """The sites' programs in this process; ``watch`` is called after every exchange of the first."""
     task = federation.description.task()
-    owns = [read_own(federation.path / f"{name}.csv", federation.description) for name in federation.names]
-    programs = [Program(task, m, own) for m, own in enumerate(owns)]
-    near = [Neighbours(task.W, m) for m in range(len(owns))]
-    while not programs[0].over:
-        sent = [program.message() for program in programs]
-        for program, place, mine in zip(programs, near, sent, strict=True):
-            program.absorb(mine, place.combine(mine, {q: sent[q] for q in place.heard}))
-        past(programs[0])
+    local = [read_local(federation.path / f"{name}.csv", federation.description) for name in federation.names]
+    programs = [Program(task, m, rows) for m, rows in enumerate(local)]
+    run_together(programs, Stacked(task.W), watch)
     return programs[0]
 
 
@@ -83,42 +90,43 @@ def test_a_site_s_own_history_survives_a_crash_and_is_diagnosed(federation):
     from gaussip.federation.folders import read
 
     folder = read(federation.folders / "s0")
-    keeping = Keeping(folder.run)
+    store = RunStore(folder.run)
     with pytest.raises(FederationError, match="no history of rounds yet"):
         diagnose(folder.path)
-    keeping.make()
-    files = [Past(folder.run)]
+    store.make()
+    files = [HistoryLog(folder.run)]
 
     def past(program):
-        files[-1].add(program)
+        add(files[-1], program)
         if program.round == 30 and len(files) == 1:
             files[0].close()
             with open(folder.run / "history.jsonl", "a") as file:
-                file.write('{"round": 31, "ste')
-            files.append(Past(folder.run))
+                file.write('{"round": 31, "pas')
+            files.append(HistoryLog(folder.run))
             for _ in range(2):
-                files[-1].add(program)  # run again after the crash
+                add(files[-1], program)  # run again after the crash
 
     program = run_sites(federation, past)
     files[-1].close()
     kept = read_past(folder.run)
     assert kept["round"].tolist() == list(range(1, 91))
     simulated = federation.simulated()
-    assert kept["change"][-1] == program.change
+    assert kept["change"][-1] == program.results["fit"].change
     assert np.nanmin(kept["change"]) >= simulated.history.change.min()
-    keeping.write_agreed(program.agreed)
+    store.write_result(AgreedStart(program.results["start"]))
     still = examine(evidence_of(folder.path))
     assert still.not_judged["not enough rounds"] == "the sites still run"
-    keeping.write_checkpoint(program.round, program.estimate())
-    end = {"acknowledged": True, "rounds": 90, "exchanges": 99, "converged": False, "failure": None}
-    keeping.write_end(**end)
+    store.write_checkpoint(program.round, program.estimate())
+    store.write_result(program.finished[-1])
+    end = {"acknowledged": True, "rounds": 90, "exchanges": 99, "failure": None}
+    store.write_end(**end)
     judged = examine(evidence_of(folder.path))
     (finding,) = judged.findings
     assert finding.name == "not enough rounds"
     assert "Exact, or a larger eta, takes fewer." in finding.sentence
     assert re.search(r"agree on max_rounds = \d+ in every site's federation.toml", finding.remedy)
     assert judged.not_judged["a site pulls away"] == "a site knows its own estimate only"
-    keeping.write_end(**end | {"failure": {"site": "s1", "component": 0, "cause": "its weight vanished (0)"}})
+    store.write_end(**end | {"failure": {"site": "s1", "component": 0, "cause": "its weight vanished (0)"}})
     (finding,) = (one for one in diagnose(folder.path) if one.name == "step too large")
     assert "s1: its weight vanished" in finding.sentence
 

@@ -164,9 +164,9 @@ def test_all_sites_know_in_the_same_round_that_all_have_settled():
     known = []
 
     class Watched(exact.Exact):
-        def known_move(self, state):
+        def info(self, state):
             known.append(state.settled)
-            return super().known_move(state)
+            return super().info(state)
 
     W = two_way_weights(mixing_weights("chain", range(12)), range(12), "exact")
     run = simulate(Watched(), start, rows, W, max_rounds=3000, tol=1e-8)

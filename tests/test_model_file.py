@@ -50,10 +50,10 @@ def test_files_that_are_no_models(tmp_path, fitted):
     np.savez(tmp_path / "future.npz", description=np.array('{"format": 99}'))
     with pytest.raises(ModelFileError, match="format 99"):
         NetworkGaussianMixture.load(tmp_path / "future.npz")
-    np.savez(tmp_path / "pickled.npz", description=np.array([{"format": 1}], dtype=object))
+    np.savez(tmp_path / "pickled.npz", description=np.array([{"format": 2}], dtype=object))
     with pytest.raises(ModelFileError, match="not a gaussip model"):
         NetworkGaussianMixture.load(tmp_path / "pickled.npz")
-    np.savez(tmp_path / "empty.npz", description=np.array('{"format": 1}'))
+    np.savez(tmp_path / "empty.npz", description=np.array('{"format": 2}'))
     with pytest.raises(ModelFileError, match="not a gaussip model"):
         NetworkGaussianMixture.load(tmp_path / "empty.npz")
     with pytest.raises(FileError, match="there is no folder"):

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import mpi_ranks
-from gaussip.algorithms import REGISTRY
+from gaussip.algorithms import between_sites
 from gaussip.files.archive import read
 from gaussip.mixture.theta import pack
 from gaussip.rows.rows import Rows
 from gaussip.simulation.run import simulate
 
-DECENTRALISED = sorted(name for name, kind in REGISTRY.items() if kind.exchanges)
+DECENTRALISED = between_sites()
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 FIT = ["--sites", "hospital", "--labels", "diagnosis", "--components", "3", "--reg-covar", "1e-3"]
 

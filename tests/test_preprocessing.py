@@ -16,8 +16,9 @@ from gaussip import NetworkGaussianMixture
 from gaussip.errors import DataError, DisagreementError, ModelFileError, SettingError
 from gaussip.exchange import Stacked
 from gaussip.networks import mixing_weights
-from gaussip.phases import basis as agreement
-from gaussip.phases.basis import Agreement, Reduction, agree, wanted_of
+from gaussip.phases.base import run_together
+from gaussip.phases.basis import BASIS, SIZE, BasisPhase
+from gaussip.phases.task import Reduction, wanted_of
 from gaussip.preprocessing import NetworkPCA, NetworkStandardScaler
 from gaussip.rows.basis import load
 
@@ -71,7 +72,7 @@ def test_standardised_components_and_the_scaler(pooled):
 def test_large_covariances_travel_in_chunks(pooled, monkeypatch):
     X, sites = pooled
     whole = NetworkPCA(4).fit(X, sites=sites)
-    monkeypatch.setattr(agreement, "CHUNK", 20)
+    monkeypatch.setattr("gaussip.phases.task.CHUNK", 20)
     parts = NetworkPCA(4).fit(X, sites=sites)
     assert parts.n_exchanges_ > whole.n_exchanges_
     assert parts.digest_ == whole.digest_
@@ -81,7 +82,7 @@ def _machines(X, sites, reduction):
     names = tuple(np.unique(sites))
     W = mixing_weights("ring", names)
     wanted = wanted_of(reduction, X.shape[1], names, W)
-    return [Agreement(X[sites == name], m, wanted) for m, name in enumerate(names)], Stacked(W)
+    return [BasisPhase(X[sites == name], m, wanted) for m, name in enumerate(names)], Stacked(W)
 
 
 def test_a_basis_that_is_not_that_of_the_rows_is_refused(pooled):
@@ -90,13 +91,12 @@ def test_a_basis_that_is_not_that_of_the_rows_is_refused(pooled):
     machines, exchange = _machines(X, sites, Reduction(3, False, 3))
     honest = machines[0]._contribution
 
-    def turned(state):
-        found = honest(state)
-        return found + 1e-5 * (state.phase == agreement.BASIS)
+    def turned(memory):
+        return honest(memory) + 1e-5 * (memory.part == BASIS)
 
     machines[0]._contribution = turned
-    with pytest.raises(DisagreementError, match="a, which tells the basis, told a basis that is not that of"):
-        agree(machines, exchange, lambda _: None)
+    with pytest.raises(DisagreementError, match="a, which computes the basis, sent a basis that does not fit"):
+        run_together(machines, exchange)
 
 
 def test_sites_with_another_basis_are_found_by_its_digest(pooled):
@@ -104,26 +104,26 @@ def test_sites_with_another_basis_are_found_by_its_digest(pooled):
     machines, exchange = _machines(X, sites, Reduction(3, False, 3))
     machines[3]._digest = lambda state: 1.0
     with pytest.raises(DisagreementError, match="has another basis than a"):
-        agree(machines, exchange, lambda _: None)
+        run_together(machines, exchange)
 
 
 def test_a_share_that_needs_more_components_than_allowed_is_refused(pooled):
     machines, exchange = _machines(*pooled, Reduction(0.9999, False, 2))
     with pytest.raises(DataError, match=r"0.9999 of the variance needs \d+ components, more than the 2 allowed"):
-        agree(machines, exchange, lambda _: None)
+        run_together(machines, exchange)
 
 
 def test_what_a_neighbour_cannot_have_told(pooled):
     machines, exchange = _machines(*pooled, Reduction(3, False, 3))
-    while machines[0].memory.phase != agreement.SIZE:
+    while machines[0].memory.part != SIZE:
         told = [machine.message() for machine in machines]
         heard = exchange({"mean": np.stack([one["mean"] for one in told])})
         for m, machine in enumerate(machines):
             machine.absorb({"mean": heard["mean"][m]})
-    assert machines[0].check({"max": np.array([3.0])})
-    assert machines[0].check({"max": np.array([-np.inf])})
+    assert machines[0].check({"max": np.array([[3.0]])})
+    assert machines[0].check({"max": np.array([[-np.inf]])})
     for wrong in (4.0, np.inf):
-        assert not machines[0].check({"max": np.array([wrong])})
+        assert not machines[0].check({"max": np.array([[wrong]])})
 
 
 def test_a_basis_on_disk(pooled, tmp_path):

@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gaussip.arrays.trees import rebuilt
 from gaussip.errors import FileError
-from gaussip.node.journal import Entry, Journal, Ring, leaves_of, tree_of
+from gaussip.node.journal import Entry, Journal, Ring, packed, unpacked
 from gaussip.node.logs import Lines
+
+PHASES = ("survey", "fit")
 
 
 class Inner(NamedTuple):
@@ -31,29 +34,33 @@ def tree(seed):
     return Outer(Inner(rng.normal(size=(3, 4)), seed), np.asarray(seed % 2 == 0), math.pi * seed)
 
 
-def entry(n, phase=2):
-    return Entry(n, phase, b"message %d" % n, leaves_of(tree(n)))
+def entry(n, phase="fit"):
+    return Entry(n, phase, b"message %d" % n, 10 * n, packed(tree(n)))
+
+
+def memory_of(kept):
+    return rebuilt(unpacked(kept.memory), tree(0))
 
 
 def test_what_is_written_comes_back_bit_for_bit(tmp_path):
-    journal = Journal(tmp_path, every=4, ahead=1, longest=100)
+    journal = Journal(tmp_path, PHASES, every=4, ahead=1, longest=100)
     for n in range(1, 11):
-        journal.write(entry(n, phase=0 if n < 4 else 2))
+        journal.write(entry(n, phase="survey" if n < 4 else "fit"))
     journal.close()
-    again = Journal(tmp_path, every=4, ahead=1, longest=100)
+    again = Journal(tmp_path, PHASES, every=4, ahead=1, longest=100)
     last = again.last()
-    assert (last.exchange, last.phase, last.message) == (10, 2, b"message 10")
-    found, wanted = tree_of(last.leaves, tree(0)), tree(10)
+    assert (last.exchange, last.phase, last.message, last.bytes_sent) == (10, "fit", b"message 10", 100)
+    found, wanted = memory_of(last), tree(10)
     np.testing.assert_array_equal(found.inner.values, wanted.inner.values)
     assert (found.inner.count, found.flag, found.number) == (10, True, wanted.number)
     assert found.flag.shape == ()
     assert [again.message(n) is not None for n in (1, 3, 4, 10, 11)] == [True, True, True, True, False]
-    with pytest.raises(ValueError, match="more is kept"):
-        tree_of([*last.leaves, 1], tree(0))
+    with pytest.raises(ValueError, match="more leaves than the structure has"):
+        rebuilt([*unpacked(last.memory), 1], tree(0))
 
 
 def test_old_messages_make_room_and_two_more_than_forced_are_kept(tmp_path):
-    journal = Journal(tmp_path, every=8, ahead=3, longest=100)
+    journal = Journal(tmp_path, PHASES, every=8, ahead=3, longest=100)
     for n in range(1, 101):
         journal.write(entry(n))
     kept = [n for n in range(1, 101) if journal.message(n) is not None]
@@ -66,7 +73,7 @@ def test_old_messages_make_room_and_two_more_than_forced_are_kept(tmp_path):
 def test_a_process_killed_in_the_midst_of_a_write(cut, n, tmp_path_factory):
     """Whatever part of a record was copied when it died, the one before is there, or the new one is whole."""
     folder = tmp_path_factory.mktemp("journal")
-    journal = Journal(folder, every=4, ahead=1, longest=100)
+    journal = Journal(folder, PHASES, every=4, ahead=1, longest=100)
     for one in range(1, n):
         journal.write(entry(one))
 
@@ -95,19 +102,19 @@ def test_a_process_killed_in_the_midst_of_a_write(cut, n, tmp_path_factory):
         def __len__(self):
             return len(self.inner)
 
-    for ring in journal._rings[2]:
+    for ring in journal._rings["fit"]:
         ring._map = Dying(ring._map)
     try:
         journal.write(entry(n))
         died = False
     except CutError:
         died = True
-    for ring in journal._rings[2]:
+    for ring in journal._rings["fit"]:
         ring._map = ring._map.inner
-    again = Journal(folder, every=4, ahead=1, longest=100)
+    again = Journal(folder, PHASES, every=4, ahead=1, longest=100)
     last = again.last()
     assert last.exchange in ((n - 1, n) if died else (n,))
-    np.testing.assert_array_equal(tree_of(last.leaves, tree(0)).inner.values, tree(last.exchange).inner.values)
+    np.testing.assert_array_equal(memory_of(last).inner.values, tree(last.exchange).inner.values)
     assert again.message(last.exchange) == b"message %d" % last.exchange
 
 
@@ -117,7 +124,7 @@ def test_a_power_failure(seed, n, tmp_path_factory):
     """Any part of what was not forced to disk may be there or not: the last that was is there, with its messages."""
     rng = np.random.default_rng(seed)
     folder = tmp_path_factory.mktemp("journal")
-    journal = Journal(folder, every=4, ahead=1, longest=100)
+    journal = Journal(folder, PHASES, every=4, ahead=1, longest=100)
     on_disk = {}
     for one in range(1, n + 1):
         forced = journal.write(entry(one))
@@ -128,12 +135,12 @@ def test_a_power_failure(seed, n, tmp_path_factory):
         now = path.read_bytes()
         pieces = [(before if rng.random() < 0.5 else now)[place : place + 64] for place in range(0, len(now), 64)]
         path.write_bytes(b"".join(pieces))
-    again = Journal(folder, every=4, ahead=1, longest=100)
+    again = Journal(folder, PHASES, every=4, ahead=1, longest=100)
     last = again.last()
     assert safe <= last.exchange <= n
     for one in range(safe, last.exchange + 1):
         assert again.message(one) == b"message %d" % one
-    np.testing.assert_array_equal(tree_of(last.leaves, tree(0)).inner.values, tree(last.exchange).inner.values)
+    np.testing.assert_array_equal(memory_of(last).inner.values, tree(last.exchange).inner.values)
     for one in range(last.exchange, last.exchange + 9):  # and it goes on from there
         again.write(entry(one))
     assert again.last().exchange == last.exchange + 8

@@ -6,23 +6,24 @@ import numpy as np
 import pytest
 
 from gaussip import NetworkGaussianMixture
-from gaussip.algorithms import REGISTRY
-from gaussip.algorithms.stopping import Together, stopping_together
+from gaussip.algorithms import REGISTRY, between_sites
+from gaussip.algorithms.stopping import StoppingTogether, stopping_together
 from gaussip.errors import CollapseError, DataError, LabelError, SettingError, StartError
 from gaussip.mixture.theta import Theta, pack
-from gaussip.node.run_store import Keeping
-from gaussip.phases.basis import Reduction
+from gaussip.node.run_store import RunStore
+from gaussip.phases.base import Resumed
+from gaussip.phases.fit import Fit
 from gaussip.phases.program import Program
-from gaussip.phases.state import Begin
-from gaussip.phases.task import Own, make_task, refuse_few
+from gaussip.phases.survey import AgreedStart
+from gaussip.phases.task import LocalData, Reduction, make_task, refuse_few
 from gaussip.preprocessing import NetworkPCA
 from gaussip.rows.moments import Shrinkage
 from gaussip.rows.rows import Rows
 from gaussip.simulation.run import simulate
 from gaussip.studies.simulation_model import Setting, draw
-from programs import NAMES, owns, run_all, settings
+from programs import NAMES, local_data, run_all, settings
 
-DECENTRALISED = sorted(name for name, kind in REGISTRY.items() if kind.exchanges)
+DECENTRALISED = between_sites()
 pytestmark = pytest.mark.filterwarnings("ignore::gaussip.errors.PooledTargetWarning")
 
 
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::gaussip.errors.PooledTargetWarn
 def test_sites_compute_what_the_simulation_computes_bit_for_bit(name, start, dataset):
     network = "ring" if REGISTRY[name].two_way else "circle(2)"
     task = make_task(NAMES, **settings(name, network=network, start=start, max_rounds=80, tol=0.0))
-    programs = run_all(task, owns(dataset))
+    programs = run_all(task, local_data(dataset))
     mixture = NetworkGaussianMixture(
         3, algorithm=name, network=network, eta=0.05, max_rounds=80, tol=0.0, init_params=start, random_state=3
     )
@@ -49,20 +50,20 @@ def test_sites_compute_what_the_simulation_computes_bit_for_bit(name, start, dat
 def test_sites_stop_in_the_same_round_as_the_simulation_of_them(name, dataset, rows, start):
     changed = {"start": start, "tol": 1e-3, "max_rounds": 3000}
     task = make_task(NAMES, **settings(name, **changed))
-    programs = run_all(task, owns(dataset))
+    programs = run_all(task, local_data(dataset))
     whole = simulate(task.algorithm, start, rows, task.W, max_rounds=3000, tol=1e-3, reg_covar=1e-6)
-    assert programs[0].converged
+    assert programs[0].results["fit"].converged
     assert whole.converged
     assert {program.round for program in programs} == {whole.n_rounds}
     for m, program in enumerate(programs):
         np.testing.assert_array_equal(pack(program.estimate()), pack(Theta(*(part[m] for part in whole.theta))))
-        assert program.change <= 1e-3
-        assert program.disagreement >= 0
+        assert program.results["fit"].change <= 1e-3
+        assert program.results["fit"].disagreement >= 0
 
 
 def test_stopping_together_waits_until_all_have_settled(dataset, rows, start):
     alone = make_task(NAMES, **settings("mnem", start=start, max_rounds=2000, tol=1e-3))
-    assert isinstance(alone.algorithm, Together)
+    assert isinstance(alone.algorithm, StoppingTogether)
     seen = simulate(alone.algorithm.algorithm, start, rows, alone.W, max_rounds=2000, tol=1e-3, reg_covar=1e-6)
     known = simulate(alone.algorithm, start, rows, alone.W, max_rounds=2000, tol=1e-3, reg_covar=1e-6)
     assert seen.n_rounds < known.n_rounds <= seen.n_rounds + 3 * alone.diameter
@@ -71,26 +72,26 @@ def test_stopping_together_waits_until_all_have_settled(dataset, rows, start):
 
 
 def test_unlabelled_sites_and_given_starts(dataset, start):
-    free = run_all(make_task(NAMES, **settings("exact", labelled=False)), owns(dataset, labelled=False))
+    free = run_all(make_task(NAMES, **settings("exact", labelled=False)), local_data(dataset, labelled=False))
     mixture = NetworkGaussianMixture(3, max_rounds=60, random_state=3)
     with pytest.warns(UserWarning, match="not converged"):
         mixture.fit(dataset.X, sites=np.array(NAMES)[dataset.sites])
     np.testing.assert_array_equal(free[2].estimate().means, mixture.site_means_[2])
-    given = run_all(make_task(NAMES, **settings("exact", start=start)), owns(dataset))
+    given = run_all(make_task(NAMES, **settings("exact", start=start)), local_data(dataset))
     assert given[0].exchanges == 60 + 2
-    apart = [Begin(Theta(start.weights, start.means + m, start.covariances), np.eye(3), None) for m in range(5)]
-    moved = run_all(make_task(NAMES, **settings("exact", max_rounds=2000)), owns(dataset), apart)
-    again = run_all(make_task(NAMES, **settings("exact", max_rounds=2000, start=start)), owns(dataset))
-    assert moved[0].converged
+    apart = [Resumed(Theta(start.weights, start.means + m, start.covariances), np.eye(3), None) for m in range(5)]
+    moved = run_all(make_task(NAMES, **settings("exact", max_rounds=2000)), local_data(dataset), apart)
+    again = run_all(make_task(NAMES, **settings("exact", max_rounds=2000, start=start)), local_data(dataset))
+    assert moved[0].results["fit"].converged
     np.testing.assert_allclose(moved[0].estimate().means, again[0].estimate().means, rtol=1e-4)
 
 
 def test_scaled_features_give_the_same_mixture_in_the_table_s_units(dataset):
     units = np.array([1.0, 1e3, 1e-3])
-    rows = [own._replace(X=own.X * units + 10 * units) for own in owns(dataset)]
+    rows = [own._replace(X=own.X * units + 10 * units) for own in local_data(dataset)]
     changed = {"max_rounds": 3000, "reg_covar": 0.0, "tol": 1e-8}
     scaled = run_all(make_task(NAMES, **settings("exact", scale=True, **changed)), rows)[0].estimate()
-    plain = run_all(make_task(NAMES, **settings("exact", **changed)), owns(dataset))[0].estimate()
+    plain = run_all(make_task(NAMES, **settings("exact", **changed)), local_data(dataset))[0].estimate()
     np.testing.assert_allclose(scaled.means, plain.means * units + 10 * units, rtol=1e-5)
     np.testing.assert_allclose(scaled.covariances, plain.covariances * units[:, None] * units, rtol=1e-4)
 
@@ -100,11 +101,11 @@ def test_reduced_shrunk_and_tempered_sites_compute_what_the_estimator_computes(n
     """Principal components agreed on first, then a fit with shrinkage in which unlabelled rows count less."""
     changed = {"shrinkage": 0.2, "unlabelled_weight": 0.3, "start": "labels", "max_rounds": 40, "tol": 0.0}
     task = make_task(NAMES, reduction=Reduction(2, True, 2), **settings(name, **changed))
-    programs = run_all(task, owns(dataset))
+    programs = run_all(task, local_data(dataset))
     named = np.array(NAMES)[dataset.sites]
     mixing = "metropolis" if name == "exact" else "row"
     pca = NetworkPCA(2, standardise=True, mixing=mixing).fit(dataset.X, sites=named)
-    assert {program.basis.digest() for program in programs} == {pca.digest_}
+    assert {program.results["basis"].digest() for program in programs} == {pca.digest_}
     assert [program.round for program in programs] == [40] * 5
     mixture = NetworkGaussianMixture(
         3, algorithm=name, eta=0.05, max_rounds=40, tol=0.0, init_params="labels", random_state=3, shrinkage=0.2,
@@ -117,23 +118,25 @@ def test_reduced_shrunk_and_tempered_sites_compute_what_the_estimator_computes(n
         mixture.fit(reduced, dataset.labels, sites=named)
     for m, program in enumerate(programs):
         np.testing.assert_array_equal(program.estimate().covariances, mixture.site_covariances_[m])
-        np.testing.assert_array_equal(program.agreed.target, mixture.shrinkage_target_)
+        np.testing.assert_array_equal(program.results["start"].target, mixture.shrinkage_target_)
 
 
 def test_a_run_that_goes_on_keeps_the_first_run_s_target(dataset, start):
     """In scaled features too, and through the file in which a site keeps it."""
     units = np.array([1.0, 1e3, 1e-3])
-    rows = [own._replace(X=own.X * units) for own in owns(dataset)]
+    rows = [own._replace(X=own.X * units) for own in local_data(dataset)]
     target = np.diag([2.0, 3.0, 4.0])
     changed = {"shrinkage": 0.4, "max_rounds": 3000, "reg_covar": 0.0, "tol": 1e-9}
-    plain = run_all(make_task(NAMES, **settings("exact", **changed)), owns(dataset), [Begin(start, target, None)] * 5)
+    plain = run_all(
+        make_task(NAMES, **settings("exact", **changed)), local_data(dataset), [Resumed(start, target, None)] * 5
+    )
     squares = units[:, None] * units
-    there = Begin(Theta(start.weights, start.means * units, start.covariances * squares), target * squares, None)
+    there = Resumed(Theta(start.weights, start.means * units, start.covariances * squares), target * squares, None)
     scaled = run_all(make_task(NAMES, **settings("exact", scale=True, **changed)), rows, [there] * 5)
-    np.testing.assert_array_equal(plain[0].agreed.target, target)
+    np.testing.assert_array_equal(plain[0].results["start"].target, target)
     own = simulate(
-        plain[0].task.algorithm, start, Rows.of_sites([one.X for one in owns(dataset)],
-        [one.labels for one in owns(dataset)], None, 3), plain[0].task.W, max_rounds=3000, tol=1e-9,
+        plain[0].task.algorithm, start, Rows.of_sites([one.X for one in local_data(dataset)],
+        [one.labels for one in local_data(dataset)], None, 3), plain[0].task.W, max_rounds=3000, tol=1e-9,
         shrinkage=Shrinkage(0.4, target),
     )  # fmt: skip
     np.testing.assert_array_equal(plain[2].estimate().covariances, own.theta.covariances[2])
@@ -141,16 +144,17 @@ def test_a_run_that_goes_on_keeps_the_first_run_s_target(dataset, start):
 
 
 def test_what_was_agreed_is_kept_as_it_is(dataset, tmp_path):
-    agreed = run_all(make_task(NAMES, **settings("mnem", max_rounds=2)), owns(dataset))[0].agreed
-    kept = Keeping(tmp_path)
-    kept.write_agreed(agreed)
-    for mine, theirs in zip((kept.agreed().facts, kept.agreed().target, *kept.agreed().start),
-                            (agreed.facts, agreed.target, *agreed.start), strict=True):  # fmt: skip
+    program = run_all(make_task(NAMES, **settings("mnem", max_rounds=2)), local_data(dataset))[0]
+    store, agreed, fitted = RunStore(tmp_path), program.results["start"], program.results["fit"]
+    store.write_result(AgreedStart(agreed))
+    store.write_result(program.finished[-1])
+    for mine, theirs in zip((*store.result(AgreedStart), *store.result(Fit)), (*agreed, *fitted), strict=True):
         np.testing.assert_array_equal(mine, theirs)
+    assert isinstance(store.result(Fit).converged, bool)
 
 
 def test_labelled_rows_alone_must_know_every_component(dataset):
-    free = [own._replace(labels=np.full(len(own.X), -1)) for own in owns(dataset)]
+    free = [own._replace(labels=np.full(len(own.X), -1)) for own in local_data(dataset)]
     for name in ("mnem", "exact", "ngd"):
         with pytest.raises(StartError, match="with unlabelled_weight = 0 only labelled rows count"):
             run_all(make_task(NAMES, **settings(name, unlabelled_weight=0.0)), free)
@@ -158,7 +162,7 @@ def test_labelled_rows_alone_must_know_every_component(dataset):
 
 def test_a_site_without_labelled_rows_may_count_nothing(dataset):
     """With weight zero for unlabelled rows the fit is that of the labelled rows, a site without any included."""
-    rows = owns(dataset)
+    rows = local_data(dataset)
     rows[2] = rows[2]._replace(labels=np.full(len(rows[2].X), -1))
     changed = {"unlabelled_weight": 0.0, "start": "labels", "max_rounds": 400, "reg_covar": 0.0, "tol": 1e-12}
     programs = run_all(make_task(NAMES, **settings("exact", **changed)), rows)
@@ -173,7 +177,7 @@ def test_a_collapse_ends_all_sites_in_the_same_round(name):
     data = draw(Setting(n_rows=300, n_sites=5, n_features=3, labelled=0.0), 1)
     far = Theta(np.full(3, 1 / 3), np.array([[0.0, 0, 0], [1, 1, 1], [1e3, 1e3, 1e3]]), np.stack([np.eye(3)] * 3))
     task = make_task(NAMES, **settings(name, labelled=False, start=far, max_rounds=6000, eta=0.5, tol=0.0))
-    programs = run_all(task, owns(data, labelled=False))
+    programs = run_all(task, local_data(data, labelled=False))
     assert len({program.exchanges for program in programs}) == 1
     for program in programs:
         assert isinstance(program.failure, CollapseError)
@@ -186,13 +190,13 @@ def test_a_collapse_ends_all_sites_in_the_same_round(name):
 
 
 def test_refusals(dataset):
-    few = Own(dataset.X[:4], None, None)
+    few = LocalData(dataset.X[:4], None, None)
     with pytest.raises(DataError, match=r"the table has 4 rows that count, fewer than min_count=5"):
         refuse_few(few, make_task(NAMES, **settings(labelled=False, min_count=5)))
     lone = np.full(50, -1)
     lone[7] = 1
-    with pytest.raises(LabelError, match=r"class number 2 has 1 labelled row here, fewer than min_count=2"):
-        refuse_few(Own(dataset.X[:50], lone, None), make_task(NAMES, **settings()))
+    with pytest.raises(LabelError, match=r"class 'ill' has 1 labelled row here, fewer than min_count=2"):
+        refuse_few(LocalData(dataset.X[:50], lone, None), make_task(NAMES, **settings(classes=("well", "ill"))))
     for name in ("em", "local"):
         with pytest.raises(
             SettingError, match=f"algorithm '{name}' does not run between sites; use one of dem, exact"
@@ -206,32 +210,33 @@ def test_what_a_neighbour_cannot_have_told(dataset):
     """Faults that are no site's, rows of the survey that are not whole, or other than what is known: all refused."""
     for name in ("mnem", "exact"):
         task = make_task(NAMES, **settings(name, max_rounds=30))
-        one = Program(task, 0, owns(dataset)[0])
+        one = Program(task, 0, local_data(dataset)[0])
         told = one.message()["max"].copy()
         assert one.check({"max": told})
         for place, value in (((0, 2), 1e6), ((0, 0), np.inf), ((1, 2), 3.0), ((0, 1), -np.inf)):
             wrong = told.copy()
             wrong[place] = value
             assert not one.check({"max": wrong})
-        program = run_all(task, owns(dataset))[0]
-        message = program.message()
-        assert program.check(message)
+        fit = run_all(task, local_data(dataset))[0].finished[-1]
+        message = fit.message()
+        assert fit.check(message)
         for fault in (99.0, np.inf, 2.5, -1.0):
-            assert not program.check({**message, "max": np.array([fault, 0.0])})
-        assert program.check({**message, "max": np.array([5.0, np.inf])})
-    program = Program(make_task(NAMES, **settings("exact", start="labels")), 0, owns(dataset)[0])
-    program.begin_fit(run_all(make_task(NAMES, **settings("exact", start="labels")), owns(dataset))[0].agreed)
-    table = program.message()["max"].copy()
-    assert program.check({"max": table})
+            assert not fit.check({**message, "max": np.array([fault, 0.0])})
+        assert fit.check({**message, "max": np.array([5.0, np.inf])})
+    context = Program(make_task(NAMES, **settings("exact", start="labels")), 0, local_data(dataset)[0])._context
+    fit = Fit.begin(context, run_all(context.task, local_data(dataset))[0].results)
+    table = fit.message()["max"].copy()
+    assert fit.check({"max": table})
     table[0] += 1
-    assert not program.check({"max": table})
+    assert not fit.check({"max": table})
 
 
 def test_a_collapse_in_the_last_round_is_no_success():
     data = draw(Setting(n_rows=300, n_sites=5, n_features=3, labelled=0.0), 1)
     far = Theta(np.full(3, 1 / 3), np.array([[0.0, 0, 0], [1, 1, 1], [1e3, 1e3, 1e3]]), np.stack([np.eye(3)] * 3))
-    rows, change = owns(data, labelled=False), {"labelled": False, "start": far, "eta": 0.5, "tol": 0.0}
+    rows, change = local_data(data, labelled=False), {"labelled": False, "start": far, "eta": 0.5, "tol": 0.0}
     whole = run_all(make_task(NAMES, **settings("mnem", max_rounds=6000, **change)), rows)
-    first = min(program._fault.round for program in whole if program._fault is not None)
+    collapses = (program.finished[-1]._collapse for program in whole)
+    first = min(collapse.round for collapse in collapses if collapse is not None)
     ended = run_all(make_task(NAMES, **settings("mnem", max_rounds=first, **change)), rows)
     assert any(isinstance(program.failure, CollapseError) for program in ended)

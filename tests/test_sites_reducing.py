@@ -16,11 +16,10 @@ from gaussip import NetworkGaussianMixture
 from gaussip.errors import DataError, FederationError
 from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.federation import description
-from gaussip.node.journal import leaves_of, tree_of
-from gaussip.phases import basis as agreement
-from gaussip.phases.basis import Reduction
-from gaussip.phases.program import FACTS, REDUCE, Program
-from gaussip.phases.task import Own, make_task
+from gaussip.node.journal import packed, unpacked
+from gaussip.phases.basis import SIZE
+from gaussip.phases.program import Program
+from gaussip.phases.task import LocalData, Reduction, make_task
 from gaussip.preprocessing import NetworkPCA
 from gaussip.rows.basis import load
 from gaussip.studies.simulation_model import Setting, draw
@@ -79,48 +78,38 @@ def test_sites_reduce_fit_and_predict_and_a_kill_on_the_way_changes_nothing(tmp_
 
 
 def test_a_site_goes_on_from_any_exchange_of_the_agreement(monkeypatch):
-    """What the journal keeps is enough: after every exchange each site is made anew from its leaves."""
-    monkeypatch.setattr(agreement, "CHUNK", 8)
+    """What the journal keeps is enough: after every exchange each site is made again from its leaves."""
+    monkeypatch.setattr("gaussip.phases.task.CHUNK", 8)
     data = draw(Setting(n_rows=200, n_sites=4, n_features=5), 3)
-    names = tuple("abcd")
-    task = make_task(
-        names, network="ring", mixing="row", network_seed=0, algorithm="mnem", eta=0.05, n_components=3, n_features=5,
-        labelled=False, start="kmeans", seed=0, scale=False, reg_covar=1e-6, weighting="rows", max_rounds=3, tol=0.0,
-        min_count=2, reduction=Reduction(2, False, 2),
-    )  # fmt: skip
-    rows = [Own(X, None, None) for X in data.by_site(data.X)]
-    near = [Neighbours(task.W, m) for m in range(4)]
-    programs = [Program(task, m, own) for m, own in enumerate(rows)]
+    rows = [LocalData(X, None, None) for X in data.by_site(data.X)]
+    task = _task(Reduction(2, False, 2))
+    programs, exchange = _programs(task, rows)
     while not programs[0].over:
-        sent = [program.message() for program in programs]
-        for m, (place, mine) in enumerate(zip(near, sent, strict=True)):
-            programs[m].absorb(mine, place.combine(mine, {q: sent[q] for q in place.heard}))
-        if programs[0].phase > FACTS:
+        exchange()
+        if programs[0].phase is None or programs[0].phase.name not in ("basis", "survey"):
             continue
         for m, program in enumerate(programs):
-            again = Program(task, m, rows[m])
-            if program.phase == REDUCE:
-                again.resume_reducing(tree_of(leaves_of(program.memory), again.memory))
-                kept = sum(len(leaf[2]) for leaf in leaves_of(again.memory) if isinstance(leaf, tuple))
-                assert kept < task.wanted.room
-            else:
-                again.resume_reduced(program.basis, program._reduced)
-                again.memory = program.memory
-            again.exchanges = program.exchanges
-            programs[m] = again
-    pca = NetworkPCA(2).fit(data.X, sites=np.array(names)[data.sites])
-    assert {program.basis.digest() for program in programs} == {pca.digest_}
+            kept = packed(program.phase.memory)
+            assert sum(len(leaf[2]) for leaf in kept if isinstance(leaf, tuple)) < task.wanted.room
+            programs[m] = Program(task, m, rows[m])
+            results = program.results
+            programs[m].resume(
+                program.phase.name, program.exchanges + 1, unpacked(kept),
+                lambda kind, results=results: results.get(kind.name), lambda phase, number: [],
+            )  # fmt: skip
+    pca = NetworkPCA(2).fit(data.X, sites=np.array(list("abcd"))[data.sites])
+    assert {program.results["basis"].digest() for program in programs} == {pca.digest_}
     assert programs[0].round == 3
 
 
 def _programs(task, rows):
     near = [Neighbours(task.W, m) for m in range(len(rows))]
-    programs = [Program(task, m, own) for m, own in enumerate(rows)]
+    programs = [Program(task, m, local) for m, local in enumerate(rows)]
 
     def exchange():
         sent = [program.message() for program in programs]
         for m, (place, mine) in enumerate(zip(near, sent, strict=True)):
-            programs[m].absorb(mine, place.combine(mine, {q: sent[q] for q in place.heard}))
+            programs[m].absorb(place.combine(mine, {q: sent[q] for q in place.heard}))
 
     return programs, exchange
 
@@ -139,15 +128,15 @@ def test_what_the_first_site_cannot_tell_ends_all_sites():
     data = draw(Setting(n_rows=200, n_sites=4, n_features=5), 3)
     for X, why in ((data.X, "0.999 of the variance needs 5 components, more than the 2 allowed"),
                    (np.full_like(data.X, 0.1), "all features are constant, at all sites")):  # fmt: skip
-        rows = [Own(part, None, None) for part in data.by_site(X)]
+        rows = [LocalData(part, None, None) for part in data.by_site(X)]
         programs, exchange = _programs(_task(Reduction(0.999, False, 2)), rows)
-        while programs[0].memory.phase != agreement.SIZE or programs[0].memory.mixed.stage < 1:
+        while programs[0].phase.memory.part != SIZE or programs[0].phase.memory.flood.stage < 1:
             exchange()
         sent = [program.message() for program in programs]
         for m, program in enumerate(programs):  # the last exchange of the number of components
             place = Neighbours(program.task.W, m)
             with pytest.raises(DataError, match=why):
-                program.absorb(sent[m], place.combine(sent[m], {q: sent[q] for q in place.heard}))
+                program.absorb(place.combine(sent[m], {q: sent[q] for q in place.heard}))
 
 
 def test_rows_that_do_not_count_are_not_told():
@@ -157,13 +146,13 @@ def test_rows_that_do_not_count_are_not_told():
         weights = np.ones(len(X))
         X, weights[:3] = X.copy(), 0.0
         X[:3] = 1e6
-        rows.append(Own(X, None, weights))
+        rows.append(LocalData(X, None, weights))
     programs, exchange = _programs(_task(Reduction(2, False, 2)), rows)
-    while programs[0].basis is None:
+    while "basis" not in programs[0].results:
         exchange()
-    kept = np.concatenate([own.X[own.weights > 0] for own in rows])
-    np.testing.assert_allclose(programs[0].basis.mean, kept.mean(axis=0), rtol=1e-10)
-    assert programs[0].basis.n_rows == 188
+    kept = np.concatenate([local.X[local.weights > 0] for local in rows])
+    np.testing.assert_allclose(programs[0].results["basis"].mean, kept.mean(axis=0), rtol=1e-10)
+    assert programs[0].results["basis"].n_rows == 188
 
 
 def test_messages_are_as_long_as_the_features_need():

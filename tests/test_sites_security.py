@@ -14,7 +14,7 @@ from federations import Federation
 from gaussip.errors import FederationError, PausedError
 from gaussip.exchange import wire
 from gaussip.federation import certificates, folders
-from gaussip.node.inbox import Mailbox
+from gaussip.node.inbox import Inbox
 from gaussip.node.links import Links, configuration, refuse_open, to_all, to_one
 
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")
@@ -132,9 +132,7 @@ def test_a_neighbour_s_bad_messages_are_refused_and_named(running):
         sites.until(lambda: refused("not finite") or refused("differs"), within=60)
 
         def nonsense_to_one():
-            session.put(
-                to_one(d, "s1", "s0"), b"nonsense to one"
-            )  # dropped while the queue is full
+            session.put(to_one(d, "s1", "s0"), b"nonsense to one")  # dropped while the queue is full
             return len(refused("not a message")) > 1
 
         sites.until(nonsense_to_one, within=20)
@@ -150,7 +148,7 @@ def test_a_neighbour_s_bad_messages_are_refused_and_named(running):
 def test_replayed_and_altered_messages():
     """What comes again is not taken in again; what comes again otherwise is an alarm."""
     told = []
-    box = Mailbox([1], b"12345678", 10_000, 8, lambda sender, why, number: told.append((sender, why)))
+    box = Inbox([1], b"12345678", 10_000, 8, lambda sender, why, number: told.append((sender, why)))
     like = {"mean": np.ones((2, 3))}
 
     def frame(number, values):
@@ -174,7 +172,7 @@ def test_replayed_and_altered_messages():
 
 def test_the_algorithm_refuses_what_it_cannot_have_sent():
     told = []
-    box = Mailbox([1], b"12345678", 10_000, 8, lambda sender, why, number: told.append(why))
+    box = Inbox([1], b"12345678", 10_000, 8, lambda sender, why, number: told.append(why))
     like = {"mean": np.ones((2, 3))}
     waits = []
 

@@ -1,84 +1,126 @@
 """What an algorithm is: a small pure module over the moments of the hot function.
 
-One round is one exchange with the neighbours. Whatever needs several exchanges is a phase in a State, not
-a loop inside a step: `Algorithm.absorb` then returns None and the round ends there.
+One round is one exchange with the neighbours. Whatever needs several exchanges is a stage in a State, not a loop
+inside a step: `Algorithm.absorb` then returns None and the round ends there.
 """
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from inspect import signature
 from numbers import Real
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from gaussip.algorithms.site import Site
+from gaussip.arrays import Array
 from gaussip.errors import PooledTargetWarning, SettingError
 from gaussip.exchange import Exchange, Message
 from gaussip.mixture.theta import Theta
 from gaussip.networks import degree_shares, stationary_weights
 from gaussip.rows.moments import Moments
 
+NEIGHBOURS, POOLED, ALONE = "neighbours", "pooled", "alone"  # whose rows an algorithm learns from, and how
 
-class Algorithm(Protocol):
+
+class Info(NamedTuple):
+    """What the rest of a run needs to know of a State; arrays of the leading shape, or plain numbers."""
+
+    step: Array | float  #: the step in force
+    restarts: Array | float = 0  #: how often all sites went back to an earlier State
+    settled: Array | None = None  #: the largest move anywhere that all sites know of; None: sites do not exchange it
+    fault: Array | float = 0  #: one plus the index of a site that all know to have failed; zero if there is none
+    failing: Array | bool = False  #: whether this site's mixture was impossible in a recent step
+    pending: Array | bool = False  #: whether some site failed for good, and not all know of it yet
+
+
+class Algorithm(ABC):
     """Pure functions over a State of arrays and integers, with any leading axes.
 
-    An algorithm whose sites find out by exchanges that all have settled, or that one of them failed, also has
-    ``known_move(state)``, the largest move, (...), that all know of, and ``known_fault(state)``, one plus the index
-    of a site where a component collapsed, or zero. A simulation then stops by the former, else by the moves that it
-    sees itself; sites stop by both, and `gaussip.algorithms.stopping` gives both to the others. Sites also refuse a
-    neighbour's message of which ``check(message, state)``, where there is one, says False.
+    The attributes declare what an algorithm can do; a class overrides those that differ.
     """
 
     name: str
-    eta: float  #: the step; one where an algorithm has none
-    two_way: bool  #: whether it mixes by Metropolis weights, whatever W's are, and so needs a two-way network
-    exchanges: bool  #: whether it works without pooling rows, by what sites tell each other
-    network_sets_target: bool  #: whether it aims at the rows weighted by W's stationary weights, so that W decides
+    title: str = ""  #: the name as people write it; in capitals by default
+    eta: float = 1.0  #: the step; one where an algorithm has none
+    source: str = NEIGHBOURS  #: NEIGHBOURS: by exchanges; POOLED: all rows in one process; ALONE: each site by itself
+    two_way: bool = False  #: whether it mixes by Metropolis weights, and so needs a two-way network
+    network_sets_target: bool = True  #: whether it aims at the rows weighted by W's stationary weights
+    one_estimate: bool = False  #: whether it brings all sites to one estimate
+    shows_contraction: bool = False  #: whether its late decay is 1 - step (1 - L), with L EM's contraction
+    shows_site_maps: bool = False  #: whether it ends where psi = (1 - eta) psi~ + eta F_m(psi~), which shows each F_m
+    stops_together: bool = False  #: whether its sites find out by exchanges that all have settled, or that one failed
+    most_restarts: int = 0  #: after how many an impossible mixture is a collapse
 
+    @abstractmethod
     def init(self, start: Theta, site: Site) -> Any:
         """The State before the first round."""
-        ...
 
+    @abstractmethod
     def message(self, state: Any) -> Message:
         """What the neighbours get this round."""
-        ...
 
+    @abstractmethod
     def absorb(self, state: Any, heard: Message) -> tuple[Any, Theta | None]:
-        """Take in what was heard; the theta at which moments are wanted, None to exchange again first."""
-        ...
+        """Take in the neighbours' messages; the theta at which moments are wanted, None to exchange again first."""
 
+    @abstractmethod
     def update(self, state: Any, moments: Moments) -> Any:
         """Take in the moments of the site's own rows: the State after the round."""
-        ...
 
+    @abstractmethod
     def estimate(self, state: Any) -> Theta:
         """The site's current estimate."""
-        ...
+
+    def info(self, state: Any) -> Info:
+        """What others need to know of a State."""
+        return Info(self.eta)
+
+    def attempt(self, state: Any, moments: Moments) -> Theta:
+        """The estimate that an update leads to, impossible or not: for naming the component that collapsed."""
+        return self.estimate(self.update(state, moments))
+
+    def check(self, message: Message, state: Any) -> bool:
+        """Whether a neighbour can have sent this; a site rejects other messages."""
+        return True
 
 
-def one_round(
-    algorithm: Algorithm, state: Any, exchange: Exchange, measure: Callable[[Theta], Moments]
-) -> tuple[Any, Theta | None, Moments | None]:
-    """One exchange and, where the algorithm wants it, one pass over the rows.
+class Step(NamedTuple):
+    """What a round that passed over the rows computed."""
 
-    Returns the State, and the theta and moments of the pass (None where there was none).
-    """
-    state, theta = algorithm.absorb(state, exchange(algorithm.message(state)))
+    theta: Theta  #: where the moments were taken
+    moments: Moments
+    info: Info  #: of the State after the round
+
+
+Measure = Callable[[Theta], Moments]
+
+
+def one_round(algorithm: Algorithm, state: Any, exchange: Exchange, measure: Measure) -> tuple[Any, Step | None]:
+    """One exchange and, where the algorithm wants it, one pass over the rows."""
+    return finish_round(algorithm, state, exchange(algorithm.message(state)), measure)
+
+
+def finish_round(algorithm: Algorithm, state: Any, heard: Message, measure: Measure) -> tuple[Any, Step | None]:
+    """The rest of a round, after its exchange."""
+    state, theta = algorithm.absorb(state, heard)
     if theta is None:
-        return state, None, None
+        return state, None
     moments = measure(theta)
-    return algorithm.update(state, moments), theta, moments
+    state = algorithm.update(state, moments)
+    return state, Step(theta, moments, algorithm.info(state))
 
 
-REGISTRY: dict[str, type[Any]] = {}
-_Class = TypeVar("_Class", bound=type[Any])
+REGISTRY: dict[str, type[Algorithm]] = {}
+_Class = TypeVar("_Class", bound=type[Algorithm])
 
 
 def register(algorithm: _Class) -> _Class:
     """Class decorator: makes an algorithm available under its name everywhere."""
+    algorithm.title = algorithm.title or algorithm.name.upper()
     REGISTRY[algorithm.name] = algorithm
     return algorithm
 
@@ -89,7 +131,7 @@ def make(name: str, eta: float) -> Algorithm:
         raise SettingError(f"there is no algorithm {name!r}; there are: {', '.join(sorted(REGISTRY))}")
     if not isinstance(eta, Real) or isinstance(eta, bool) or not 0 < float(eta) <= 1:
         raise SettingError(f"eta={eta!r} must be a number in (0, 1]")
-    algorithm = REGISTRY[name]
+    algorithm: Any = REGISTRY[name]
     made: Algorithm = algorithm(eta=float(eta)) if has_step(name) else algorithm()
     return made
 
@@ -99,8 +141,13 @@ def has_step(name: str) -> bool:
     return "eta" in signature(REGISTRY[name]).parameters
 
 
+def between_sites() -> list[str]:
+    """The names of the algorithms that run between sites."""
+    return sorted(name for name, kind in REGISTRY.items() if kind.source == NEIGHBOURS)
+
+
 def warn_if_not_pooled(algorithm: Algorithm, W: Any, weighting: str, sites: Sequence[Any]) -> None:
-    """Say so where the network keeps ``weighting="rows"`` from aiming at the pooled estimate."""
+    """Warn where the network keeps ``weighting="rows"`` from aiming at the pooled estimate."""
     if weighting != "rows" or not algorithm.network_sets_target:
         return
     counted = len(sites) * stationary_weights(W) / degree_shares(W)

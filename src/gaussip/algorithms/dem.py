@@ -9,9 +9,9 @@ weighted one, L = diag(degree) (I - W), for other weights.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from gaussip.algorithms.base import register
+from gaussip.algorithms.base import Algorithm, register
 from gaussip.algorithms.site import Site
 from gaussip.arrays import Array
 from gaussip.exchange import Message
@@ -31,14 +31,12 @@ class State(NamedTuple):
 
 @register
 @dataclass(frozen=True)
-class DEM:
+class DEM(Algorithm):
     """x_m += eta { sum over heard q (x_q - x_m) + (F_m(x_m) - x_m) }."""
 
     eta: float = 0.01
-    name: ClassVar[str] = "dem"
-    network_sets_target: ClassVar[bool] = False
-    two_way: ClassVar[bool] = False
-    exchanges: ClassVar[bool] = True
+    name = "dem"
+    network_sets_target = False
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin with the filter at the start."""

@@ -6,9 +6,9 @@ All sites must be in one process: the moments are summed over the site axis, as 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from gaussip.algorithms.base import register
+from gaussip.algorithms.base import POOLED, Algorithm, register
 from gaussip.algorithms.site import Site
 from gaussip.arrays import Array, namespace
 from gaussip.exchange import Message
@@ -24,14 +24,14 @@ class State(NamedTuple):
 
 @register
 @dataclass(frozen=True)
-class EM:
+class EM(Algorithm):
     """Whole-sample EM; every site gets the same, pooled estimate, whatever the network and the weighting."""
 
-    name: ClassVar[str] = "em"
-    eta: ClassVar[float] = 1.0
-    network_sets_target: ClassVar[bool] = False
-    two_way: ClassVar[bool] = False
-    exchanges: ClassVar[bool] = False
+    name = "em"
+    network_sets_target = False
+    source = POOLED
+    one_estimate = True
+    shows_contraction = True
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start."""

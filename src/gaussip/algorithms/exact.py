@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from gaussip.algorithms.base import register
+from gaussip.algorithms.base import Algorithm, Info, register
 from gaussip.algorithms.site import Site
 from gaussip.arrays import Array, namespace, to_numpy
 from gaussip.errors import SettingError
@@ -78,8 +78,8 @@ class State(NamedTuple):
     good: Psi  #: the last x that is a mixture
     safe: Psi  #: x when all sites last were known to hold mixtures
     last: Psi  #: x at the end of the block before
-    seen: Array  #: (..., 2), of this block: the site's number if x was no mixture, and its largest move over eta
-    told: Array  #: (..., 2), the largest of both anywhere in the block before, as far as heard
+    block: Array  #: (..., 2), of this block: the site's number if x was no mixture, and its largest move over eta
+    flooded: Array  #: (..., 2), the largest of both anywhere in the block before, as far as it has come
     settled: Array  #: (...), the largest move anywhere that all sites know of
     round: int  #: exchanges so far
     stage: int  #: exchanges of this step so far
@@ -108,18 +108,21 @@ class State(NamedTuple):
 
 @register
 @dataclass(frozen=True)
-class Exact:
+class Exact(Algorithm):
     """Survey, then steps of J exchanges and one pass each.
 
     Where some site's x is no mixture, all sites learn of it within a block of as many exchanges as the network is
     wide, and in the same round go back to where all were well, with half the step.
     """
 
-    name: ClassVar[str] = "exact"
-    eta: ClassVar[float] = 1.0
-    network_sets_target: ClassVar[bool] = False
-    two_way: ClassVar[bool] = True
-    exchanges: ClassVar[bool] = True
+    name = "exact"
+    title = "exact"
+    network_sets_target = False
+    two_way = True
+    stops_together = True
+    one_estimate = True
+    shows_contraction = True
+    most_restarts = RESTARTS
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start, knowing one's own neighbours."""
@@ -140,7 +143,7 @@ class Exact:
             restarts=none,
             fault=none,
             x=x, phi=x, v=x, y=x, before=x, good=x, safe=x, last=x,
-            seen=_nothing(none), told=_nothing(none), settled=_nothing(none)[..., 1],
+            block=_nothing(none), flooded=_nothing(none), settled=_nothing(none)[..., 1],
             round=0, stage=0, spent=0, total=0,
         )  # fmt: skip
 
@@ -151,7 +154,7 @@ class Exact:
                 namespace(part).reshape(part, (*state.restarts.shape, -1)) for part in (state.table, state.reference)
             ]
             return {"max": namespace(state.x).concat(parts, axis=-1)}
-        return {"mean": state.y, "max": state.told}
+        return {"mean": state.y, "max": state.flooded}
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta | None]:
         """One exchange: of the survey, or of a step. Moments are wanted at the end of either."""
@@ -159,7 +162,7 @@ class Exact:
         state = state._replace(round=state.round + 1)
         if "mean" not in heard:
             return self._surveyed(state, heard["max"])
-        state = self._mixed(state, heard["mean"])._replace(told=xp.maximum(state.told, heard["max"]))
+        state = self._mixed(state, heard["mean"])._replace(flooded=xp.maximum(state.flooded, heard["max"]))
         if state.stage < state.wanted:
             return state, None
         state = self._guarded(state)
@@ -198,13 +201,13 @@ class Exact:
         well = healthy(state.theta(state.x))
         good = xp.where(well[..., None, None], state.x, state.good)
         move = xp.max(xp.abs(good - state.good) / state.eta, axis=(-2, -1))
-        seen = xp.stack([xp.where(well, 0 * state.number, state.number), move], axis=-1)
+        block = xp.stack([xp.where(well, 0 * state.number, state.number), move], axis=-1)
         if state.spent:
-            seen = xp.maximum(state.seen, seen)
-        state = state._replace(good=good, seen=seen, spent=state.spent + state.wanted, total=state.total + 1)
+            block = xp.maximum(state.block, block)
+        state = state._replace(good=good, block=block, spent=state.spent + state.wanted, total=state.total + 1)
         if state.spent < state.plan.diameter:
             return state
-        back = state.told[..., 0] > 0
+        back = state.flooded[..., 0] > 0
         wide = back[..., None, None]
 
         def choose(then: Psi, otherwise: Psi) -> Psi:
@@ -218,9 +221,9 @@ class Exact:
             last=choose(state.safe, state.x),
             eta=xp.where(wide, state.eta / 2, state.eta),
             restarts=state.restarts + xp.astype(back, state.x.dtype),
-            fault=xp.where(state.restarts >= RESTARTS, state.told[..., 0], state.fault),
-            told=xp.where(back[..., None], _nothing(state.restarts), state.seen),
-            settled=xp.where(back, _nothing(state.restarts)[..., 1], state.told[..., 1]),
+            fault=xp.where(state.restarts >= RESTARTS, state.flooded[..., 0], state.fault),
+            flooded=xp.where(back[..., None], _nothing(state.restarts), state.block),
+            settled=xp.where(back, _nothing(state.restarts)[..., 1], state.flooded[..., 1]),
             spent=0,
         )
 
@@ -231,23 +234,23 @@ class Exact:
         v = phi + state.x - state.phi
         return state._replace(phi=phi, v=v, y=v, before=v, stage=0)
 
-    def known_move(self, state: State) -> Array:
-        """The largest move at any site within a whole block, which all sites know in the same round."""
-        return state.settled
+    def info(self, state: State) -> Info:
+        """All sites know the moves of a whole block, and who failed after all restarts, in the same round."""
+        return Info(state.eta[..., 0, 0], state.restarts, state.settled, state.fault, state.block[..., 0] > 0)
 
-    def known_fault(self, state: State) -> Array:
-        """The number of a site whose x was no mixture after all restarts."""
-        return state.fault
+    def attempt(self, state: State, moments: Moments) -> Theta:
+        """Theta of x, from which the sites may have gone back."""
+        return state.theta(state.x)
 
     def check(self, message: Message, state: State) -> bool:
-        """What is told of sites is whole, and no other than what is known; what is mixed need be no mixture."""
+        """What is flooded is whole and agrees with what is known; what is mixed need not be a mixture."""
         xp = namespace(state.x)
         if "mean" in message:
             fault, move = message["max"]
             return float(fault) in range(state.table.shape[-2] + 1) and bool(move >= 0)
-        told = xp.reshape(message["max"][..., : math.prod(state.table.shape)], state.table.shape)
-        known = xp.any(state.table > 0, axis=-1, keepdims=True) & xp.any(told > 0, axis=-1, keepdims=True)
-        sound = (told >= 0) & (~known | (told == state.table))
+        table = xp.reshape(message["max"][..., : math.prod(state.table.shape)], state.table.shape)
+        known = xp.any(state.table > 0, axis=-1, keepdims=True) & xp.any(table > 0, axis=-1, keepdims=True)
+        sound = (table >= 0) & (~known | (table == state.table))
         return bool(xp.all(sound)) and bool(xp.all(xp.isfinite(message["max"])))
 
     def estimate(self, state: State) -> Theta:

@@ -1,11 +1,10 @@
-"""EM at each site on its own rows, hearing nobody: what a site can do alone."""
+"""EM at each site on its own rows alone: what a site can do without the others."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from gaussip.algorithms.base import register
+from gaussip.algorithms.base import ALONE, register
 from gaussip.algorithms.em import EM
 from gaussip.rows.moments import Moments
 
@@ -15,7 +14,11 @@ from gaussip.rows.moments import Moments
 class Local(EM):
     """EM whose sum goes over one site: its own."""
 
-    name: ClassVar[str] = "local"
+    name = "local"
+    title = "Local"
+    source = ALONE
+    one_estimate = False
+    shows_contraction = False
 
     def gather(self, moments: Moments) -> Moments:
         """The site's own moments."""

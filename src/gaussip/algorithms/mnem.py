@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from gaussip.algorithms.base import register
+from gaussip.algorithms.base import Algorithm, register
 from gaussip.algorithms.site import Site
 from gaussip.arrays import Array
 from gaussip.exchange import Message
@@ -23,7 +23,7 @@ class State(NamedTuple):
 
 @register
 @dataclass(frozen=True)
-class MNEM:
+class MNEM(Algorithm):
     """psi <- (1 - eta) psi~ + eta F_m(psi~), psi~ the neighbourhood average.
 
     As eta goes to zero the fixed point solves psi = sum_m pi_m F_m(psi) with pi the stationary weights of W. F_m
@@ -31,10 +31,9 @@ class MNEM:
     """
 
     eta: float = 0.01
-    name: ClassVar[str] = "mnem"
-    network_sets_target: ClassVar[bool] = True
-    two_way: ClassVar[bool] = False
-    exchanges: ClassVar[bool] = True
+    name = "mnem"
+    shows_contraction = True
+    shows_site_maps = True
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start, with mass one."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from gaussip.algorithms.base import register
+from gaussip.algorithms.base import Algorithm, register
 from gaussip.algorithms.site import Site
 from gaussip.arrays import Array, namespace, precision_factor
 from gaussip.exchange import Message
@@ -23,14 +23,11 @@ class State(NamedTuple):
 
 @register
 @dataclass(frozen=True)
-class NGD:
+class NGD(Algorithm):
     """theta <- theta~ - eta grad L_m(theta~), theta~ the neighbourhood average; the weights stay on the simplex."""
 
     eta: float = 0.01
-    name: ClassVar[str] = "ngd"
-    network_sets_target: ClassVar[bool] = True
-    two_way: ClassVar[bool] = False
-    exchanges: ClassVar[bool] = True
+    name = "ngd"
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start."""

@@ -7,9 +7,9 @@ mass-weighted mixture weights; no weighting makes its means and covariances the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from gaussip.algorithms.base import register
+from gaussip.algorithms.base import Algorithm, register
 from gaussip.algorithms.site import Site
 from gaussip.arrays import Array, namespace
 from gaussip.exchange import Message
@@ -27,14 +27,11 @@ class State(NamedTuple):
 
 @register
 @dataclass(frozen=True)
-class NNEM:
+class NNEM(Algorithm):
     """Naive network EM."""
 
-    name: ClassVar[str] = "nnem"
-    eta: ClassVar[float] = 1.0
-    network_sets_target: ClassVar[bool] = False
-    two_way: ClassVar[bool] = False
-    exchanges: ClassVar[bool] = True
+    name = "nnem"
+    network_sets_target = False
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start."""

@@ -1,7 +1,7 @@
 """Stopping together: any algorithm, so that its sites decide to stop in the same round, without a server.
 
-Sites send along two numbers, the largest anywhere as far as they have heard: one for a component that collapsed, one
-for the last moves. After a block of as many rounds as the network is wide, all know those of the block before.
+Sites send along two numbers, the largest anywhere as far as they know: one for a component that collapsed, one for
+the last moves. After a block of as many rounds as the network is wide, all sites know those of the block before.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from gaussip.algorithms.base import Algorithm
+from gaussip.algorithms.base import Algorithm, Info
 from gaussip.algorithms.site import Site
 from gaussip.arrays import Array, compiled, keep, namespace
 from gaussip.exchange import Message
@@ -26,24 +26,25 @@ class State(NamedTuple):
     unit: Unit  #: the start's: moves are measured in it
     psi: Psi  #: the estimate in that unit, (..., 1, K, f)
     number: Array  #: (...), one plus the site's index
-    seen: Array  #: (..., 2), of this block: the site's number if a component collapsed, and its largest move
-    told: Array  #: (..., 2), the largest of both anywhere in the block before, as far as heard
+    block: Array  #: (..., 2), of this block: the site's number if a component collapsed, and its largest move
+    flooded: Array  #: (..., 2), the largest of both anywhere in the block before, as far as it has come
     known: Array  #: (..., 2), the same of the last block that all know of
     spent: int  #: rounds of this block so far
     n_sites: int
 
 
-class Together:
-    """An algorithm whose sites stop together; ``width`` is the number of exchanges in which all hear from all.
+class StoppingTogether(Algorithm):
+    """An algorithm whose sites stop together; ``width`` is the number of exchanges in which news reaches all sites.
 
-    A site where a component collapsed stays as it was until all know of it, so that nothing impossible is sent.
+    A site where a component collapsed stays as it was until all know of it: nothing impossible is sent.
     """
+
+    stops_together = True
 
     def __init__(self, algorithm: Algorithm, width: int) -> None:
         self.algorithm, self.width = algorithm, width
         self.name, self.eta = algorithm.name, algorithm.eta
-        self.two_way, self.exchanges = algorithm.two_way, algorithm.exchanges
-        self.network_sets_target = algorithm.network_sets_target
+        self.two_way, self.network_sets_target = algorithm.two_way, algorithm.network_sets_target
 
     def init(self, start: Theta, site: Site) -> State:
         """The algorithm's State; nothing is known of the others."""
@@ -58,62 +59,67 @@ class Together:
 
     def message(self, state: State) -> Message:
         """The algorithm's, and what is known."""
-        return {**self.algorithm.message(state.inner), "max": state.told}
+        return {**self.algorithm.message(state.inner), "max": state.flooded}
 
     def check(self, message: Message, state: State) -> bool:
         """The algorithm's check; a fault is a site's number, and moves are not negative."""
         fault, move = message["max"]
-        own = getattr(self.algorithm, "check", None)
         sound = float(fault) in range(state.n_sites + 1) and bool(move >= 0)
-        return sound and (own is None or own(message, state.inner))
+        return sound and self.algorithm.check(message, state.inner)
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta | None]:
         """The algorithm takes in its part."""
-        told = namespace(state.told).maximum(state.told, heard["max"])
+        flooded = namespace(state.flooded).maximum(state.flooded, heard["max"])
         inner, theta = self.algorithm.absorb(state.inner, heard)
-        return state._replace(inner=inner, told=told), theta
+        return state._replace(inner=inner, flooded=flooded), theta
 
     def update(self, state: State, moments: Moments) -> State:
         """The algorithm's, unless a component collapsed; at a block's end all know of the block before."""
         inner = self.algorithm.update(state.inner, moments)
-        well, psi, seen = self._look(state, self.algorithm.estimate(inner), moments)
+        well, psi, block = self._judge(state, self.algorithm.estimate(inner), moments)
         if not bool(namespace(psi).all(well)):
             inner = keep(~well, state.inner, inner)
             psi = keep(~well, state.psi, psi)
         if state.spent + 1 < self.width:
-            return state._replace(inner=inner, psi=psi, seen=seen, spent=state.spent + 1)
-        return state._replace(inner=inner, psi=psi, known=state.told, told=seen, seen=0 * seen, spent=0)
+            return state._replace(inner=inner, psi=psi, block=block, spent=state.spent + 1)
+        return state._replace(inner=inner, psi=psi, known=state.flooded, flooded=block, block=0 * block, spent=0)
 
-    def _look(self, state: State, reached: Theta, moments: Moments) -> tuple[Array, Psi, Array]:
-        """Whether a site's estimate is a mixture, its psi in the unit, and what was seen so far in the block."""
+    def _judge(self, state: State, reached: Theta, moments: Moments) -> tuple[Array, Psi, Array]:
+        """Whether a site's estimate is a mixture, its psi in the unit, and the block's numbers so far."""
         eta, small = self.algorithm.eta, compiled(state.psi)
         if hasattr(small, "look"):
             least = least_weight(reached.weights)
-            found: tuple[Array, Psi, Array] = small.look(
-                *reached, moments.log_likelihood, *state.unit, state.psi, state.number, state.seen, eta, least
+            judged: tuple[Array, Psi, Array] = small.look(
+                *reached, moments.log_likelihood, *state.unit, state.psi, state.number, state.block, eta, least
             )
-            return found
+            return judged
         xp = namespace(state.psi)
         well = healthy(reached) & xp.isfinite(moments.log_likelihood)
         psi, move, _ = measure(_alone(reached), state.unit, state.psi)
         now = _pair(xp.where(well, 0 * state.number, state.number), xp.where(well, move / eta, 0 * move))
-        return well, psi, xp.maximum(state.seen, now)
+        return well, psi, xp.maximum(state.block, now)
 
     def estimate(self, state: State) -> Theta:
         """The algorithm's."""
         return self.algorithm.estimate(state.inner)
 
-    def known_move(self, state: State) -> Array:
-        """The largest move at any site within a whole block."""
-        return state.known[..., 1]
+    def attempt(self, state: State, moments: Moments) -> Theta:
+        """The algorithm's, without the guard."""
+        return self.algorithm.attempt(state.inner, moments)
 
-    def known_fault(self, state: State) -> Array:
-        """The number of a site where a component collapsed."""
-        return state.known[..., 0]
+    def info(self, state: State) -> Info:
+        """The algorithm's, and what all sites know of the last whole block."""
+        failing = state.block[..., 0] > 0
+        return self.algorithm.info(state.inner)._replace(
+            settled=state.known[..., 1],
+            fault=state.known[..., 0],
+            failing=failing,
+            pending=failing | (state.flooded[..., 0] > 0),
+        )
 
 
-def _pair(one: Array, other: Array) -> Array:
-    return namespace(one).stack([one, other], axis=-1)
+def _pair(first: Array, second: Array) -> Array:
+    return namespace(first).stack([first, second], axis=-1)
 
 
 def _alone(theta: Theta) -> Theta:
@@ -123,5 +129,5 @@ def _alone(theta: Theta) -> Theta:
 
 
 def stopping_together(algorithm: Algorithm, width: int) -> Algorithm:
-    """The algorithm itself where its sites find out by themselves, else with what they need for it."""
-    return algorithm if hasattr(algorithm, "known_move") else Together(algorithm, width)
+    """The algorithm itself where its sites exchange what they need to stop, else with that added."""
+    return algorithm if algorithm.stops_together else StoppingTogether(algorithm, width)

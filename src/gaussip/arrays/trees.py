@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,22 @@ def leaves(tree: Any) -> list[Any]:
 
 def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
     """The tree with a function applied to every leaf."""
-    return rebuilt(iter([function(leaf) for leaf in leaves(tree)]), tree)
+    return rebuilt([function(leaf) for leaf in leaves(tree)], tree)
 
 
-def rebuilt(values: Iterator[Any], like: Any) -> Any:
+def rebuilt(values: Sequence[Any], like: Any) -> Any:
     """The tree that has these leaves and the structure of another."""
+    left = iter(values)
+    tree = _grown(left, like)
+    if next(left, None) is not None:
+        raise ValueError("there are more leaves than the structure has")
+    return tree
+
+
+def _grown(left: Iterator[Any], like: Any) -> Any:
     if not isinstance(like, tuple):
-        return next(values)
-    parts = [rebuilt(values, part) for part in like]
+        return next(left)
+    parts = [_grown(left, part) for part in like]
     return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
 
 

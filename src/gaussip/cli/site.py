@@ -42,19 +42,19 @@ def run(
         signal.signal(number, _stop)
     from gaussip.federation.folders import read
     from gaussip.node.engine_log import overhearing
-    from gaussip.node.local_data import read_own
+    from gaussip.node.local_data import read_local
     from gaussip.node.lock import alone
     from gaussip.node.model import keep
     from gaussip.node.runner import SiteRun
 
     found = read(folder)
     minutes = patience if patience is not None else found.settings.patience
-    own = read_own(data, found.description)
+    local = read_local(data, found.description)
     with alone(found.path, found.site), progress(found.description.max_rounds) as advance:
         site = SiteRun(
             found,
-            own,
-            tell=_tell,
+            local,
+            report=_report,
             keep=lambda end: keep(found, end),
             watch=lambda program: advance(_doing(program), program.round) if program.exchanges % 20 == 0 else None,
             patience=None if minutes is None else 60 * minutes,
@@ -76,10 +76,9 @@ def run(
 
 
 def _doing(program: Any) -> str:
-    from gaussip.phases.state import FIT, NAMES, PHASES
-
-    before = f" ({program.exchanges} exchanges)" if program.phase < FIT else ""
-    return f"{program.task.sites[program.index]}: {NAMES[PHASES.index(program.phase)]}{before}"
+    before = "" if program.round else f" ({program.exchanges} exchanges)"
+    doing = program.phase.doing if program.phase is not None else "finishing"
+    return f"{program.task.sites[program.index]}: {doing}{before}"
 
 
 def _likelihood(value: float) -> str:
@@ -90,7 +89,7 @@ def _stop(number: int, frame: Any) -> None:
     raise KeyboardInterrupt("stopped; nothing is lost: the same command goes on")
 
 
-def _tell(record: dict[str, Any]) -> None:
+def _report(record: dict[str, Any]) -> None:
     """An event as a line for people."""
     hidden = ("time", "event", *(["sites"] if "why" in record else []))
     rest = {key: value for key, value in record.items() if key not in hidden and value not in (None, "")}
@@ -112,7 +111,7 @@ def status(folder: Folder, json: Json = False) -> Answer:
     from gaussip.federation.folders import read
     from gaussip.node.lock import is_running
     from gaussip.node.logs import read_status
-    from gaussip.node.run_store import Keeping
+    from gaussip.node.run_store import RunStore
 
     found = read(folder)
     told = read_status(folder)
@@ -125,7 +124,7 @@ def status(folder: Folder, json: Json = False) -> Answer:
     silent = (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(told["updated"])).total_seconds()
     if running and silent > SILENT:
         told["state"] = f"{told['state']}, but silent for {silent:.0f} s"
-    told["run"], told["checkpoints"] = found.run.name, Keeping(found.run).checkpoints()
+    told["run"], told["checkpoints"] = found.run.name, RunStore(found.run).checkpoints()
     rows = [
         ["state", told["state"] + (f": {told['paused']}" if told["paused"] else "")],
         ["now", f"{told['phase']}, exchange {told['exchange']}"],

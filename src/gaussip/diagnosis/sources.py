@@ -7,16 +7,17 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gaussip.errors import FederationError, ModelFileError, PooledTargetWarning
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.federation.folders import read
 from gaussip.findings import Finding, examine
 from gaussip.findings.evidence import FILE, SITE, Evidence, of_estimator
-from gaussip.node import history_log as past
+from gaussip.node import history_log
 from gaussip.node.local_data import sorted_classes
-from gaussip.node.run_store import Keeping
+from gaussip.node.run_store import RunStore
+from gaussip.phases.fit import Fit
+from gaussip.phases.survey import AgreedStart
+from gaussip.simulation.history import SITE as SITE_MODEL
 
 
 def evidence_of(run: Any) -> Evidence:
@@ -26,28 +27,20 @@ def evidence_of(run: Any) -> Evidence:
     path = Path(run)
     if path.is_dir():
         return of_site(path)
-
     mixture = NetworkGaussianMixture.load(path)
-    if np.isnan(mixture.history_["bytes"][-1]):
-        raise ModelFileError(
-            f"{path} is a real site's model, which keeps its last round only; give the site's folder"
-        )
-    if mixture.site_mass_ is None:
-        raise ModelFileError(
-            f"{path} has a history from another version of gaussip, without the sites' numbers of rows; fit it anew"
-        )
+    if mixture.origin_ == SITE_MODEL:
+        raise ModelFileError(f"{path} is a real site's model, which holds one estimate; give the site's folder")
     return of_estimator(mixture)._replace(source=FILE, path=str(path))
 
 
 def of_site(path: Path) -> Evidence:
     """The evidence in a site's folder, of the run that it runs or ran last."""
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PooledTargetWarning)  # one of the findings
         folder = read(path)
         W = folder.description.task().W
-    keeping, d = Keeping(folder.run), folder.description
-    history, end, kept = past.read(folder.run), keeping.end(), keeping.checkpoints()
+    store, d = RunStore(folder.run), folder.description
+    history, end, kept = history_log.read(folder.run), store.end(), store.checkpoints()
     if not history["round"].size:
         older = ": it was run by another version of gaussip" if end is not None else " yet; see gaussip site status"
         raise FederationError(f"{path} holds no history of rounds{older}")
@@ -55,14 +48,15 @@ def of_site(path: Path) -> Evidence:
     names = ("eta", "tol", "max_rounds", "weighting", "mixing", "network", "reg_covar", "scale")
     return Evidence(
         source=SITE, path=str(path), settings={name: getattr(d, name) for name in names}, algorithm=d.algorithm,
-        rounds=int(history["round"][-1]), round=history["round"].astype(int), step=history["step"],
+        rounds=int(history["round"][-1]), round=history["round"].astype(int), step=history["passes"],
         log_likelihood=history["log_likelihood"],
-        change=history["change"], disagreement=history["disagreement"], undone=int(history["undone"][-1]),
-        converged=end is not None and bool(end["converged"]), over=end is not None,
+        change=history["change"], disagreement=history["disagreement"],
+        eta=float(history["step"][-1]), undone=int(history["restarts"][-1]),
+        converged=end is not None and failed is None and store.result(Fit).converged, over=end is not None,
         failure="" if failed is None else f"a component collapsed at {failed['site']}: {failed['cause']}",
-        theta=keeping.checkpoint(kept[-1]) if kept else None, sites=None, names=list(d.names),
+        theta=store.checkpoint(kept[-1]) if kept else None, sites=None, names=list(d.names),
         classes=list(sorted_classes(d)), features=[] if d.reduce is not None else list(d.features),
-        mass=keeping.agreed().facts[:, 0], W=W,
+        mass=store.result(AgreedStart).pieces[:, 0], W=W,
     )  # fmt: skip
 
 

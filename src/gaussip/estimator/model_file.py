@@ -17,8 +17,7 @@ from gaussip.networks.weights import in_order
 from gaussip.simulation.history import History
 
 KEPT = ("weights_", "means_", "covariances_", "site_weights_", "site_means_", "site_covariances_",
-        "sites_", "classes_")  # fmt: skip
-SOMETIMES = ("shrinkage_target_", "site_mass_")  # None where there is none, or an older version wrote the file
+        "sites_", "site_mass_", "classes_")  # fmt: skip
 Model = TypeVar("Model")
 
 
@@ -28,11 +27,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     arrays |= {f"history_{name}": values for name, values in model.history_.items()}
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names_in_"] = model.feature_names_in_
-    for name in SOMETIMES:
-        if getattr(model, name) is not None:
-            arrays[name] = getattr(model, name)
+    if model.shrinkage_target_ is not None:
+        arrays["shrinkage_target_"] = model.shrinkage_target_
     description = {
         "gaussip": __version__,
+        "origin": model.origin_,
         "settings": settings_to_json(model.get_params(deep=False), model.sites_.tolist()),
         "n_rounds": model.n_rounds_,
         "converged": model.converged_,
@@ -49,6 +48,7 @@ def load(kind: type[Model], path: str | os.PathLike[str]) -> Model:
         model: Any = kind(**settings_from_json(description["settings"]))
         model.history_ = {name: arrays.pop(f"history_{name}") for name in History._fields}
         model.n_rounds_, model.converged_ = description["n_rounds"], description["converged"]
+        model.origin_ = description["origin"]
         for name in KEPT:
             setattr(model, name, arrays.pop(name))
     except KeyError as error:
@@ -57,8 +57,7 @@ def load(kind: type[Model], path: str | os.PathLike[str]) -> Model:
         raise ModelFileError(f"{path} is not a gaussip model: {error}") from error
     if "feature_names_in_" in arrays:
         model.feature_names_in_ = arrays["feature_names_in_"].astype(object)
-    for name in SOMETIMES:
-        setattr(model, name, arrays.get(name))
+    model.shrinkage_target_ = arrays.get("shrinkage_target_")
     model.n_features_in_ = model.means_.shape[1]
     found: Model = model
     return found

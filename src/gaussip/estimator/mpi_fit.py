@@ -11,10 +11,13 @@ from gaussip.arrays import NDArray
 from gaussip.errors import SettingError
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.exchange.mpi import Mpi
-from gaussip.mixture.theta import Theta, pack, to_psi, unpack
+from gaussip.mixture.theta import Theta, broadcast, pack, to_psi, unpack
 from gaussip.mixture.units import measure, unit_of_start
+from gaussip.phases.base import run
+from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Program
-from gaussip.phases.task import Own, make_task
+from gaussip.phases.survey import facts_of
+from gaussip.phases.task import LocalData, make_task
 from gaussip.rows.checks import (
     check_row_weights,
     check_sites_filled,
@@ -23,7 +26,7 @@ from gaussip.rows.checks import (
 )
 from gaussip.rows.problem import seeds_of
 from gaussip.rows.sites import by_column
-from gaussip.simulation.history import History
+from gaussip.simulation.history import MPI, History
 from gaussip.simulation.run import Run
 from gaussip.starts.shared import MIN_COUNT
 
@@ -73,43 +76,43 @@ def fit(
         min_count=MIN_COUNT, shrinkage=mixture.shrinkage, unlabelled_weight=mixture.unlabelled_weight,
     )  # fmt: skip
     mine = codes == communicator.Get_rank()
-    own = Own(X[mine], None if labels is None else labels[mine], None if weights is None else weights[mine])
-    program = Program(task, communicator.Get_rank(), own)
+    local = LocalData(X[mine], None if labels is None else labels[mine], None if weights is None else weights[mine])
+    program = Program(task, communicator.Get_rank(), local)
     exchange = Mpi(communicator, task.W)
-    while not program.over:
-        message = program.message()
-        program.absorb(message, exchange(message))
-        watch(program.round)
+    run(program, exchange, lambda program: watch(program.round))
     if program.failure is not None:  # at all ranks, in the same round
         raise program.failure
-    found = _gathered(communicator, program, exchange.bytes_sent)
-    if found is None:
+    gathered = _gathered(communicator, program.results["fit"], exchange.bytes_sent)
+    if gathered is None:
         return False
     mixture.sites_, mixture.classes_ = names, classes
-    assert program.agreed is not None
-    masses = program.agreed.facts[:, 0].copy()
-    mixture.shrinkage_target_ = program.agreed.target if mixture.shrinkage else None
-    mixture._keep(_run_of(program, found, masses, program.agreed.start), masses)
+    agreed = program.results["start"]
+    masses = facts_of(agreed.pieces, task).mass
+    mixture.shrinkage_target_ = agreed.target if mixture.shrinkage else None
+    mixture._keep(_run_of(program.results["fit"], gathered, masses, agreed.start), masses, MPI)
     mixture.n_features_in_ = X.shape[1]
     mixture._warn_if_not_converged()
     return True
 
 
-def _gathered(communicator: Any, program: Program, sent: int) -> NDArray | None:
-    """What the ranks found, a row for each: log-likelihood, bytes sent, and the estimate; None but at the first."""
-    mine = np.concatenate([[program.log_likelihood, float(sent)], np.ravel(pack(program.estimate()))])
-    found = np.empty((communicator.Get_size(), len(mine))) if communicator.Get_rank() == 0 else None
-    communicator.Gather(mine, found)
-    return found
+def _gathered(communicator: Any, fitted: Fitted, sent: int) -> NDArray | None:
+    """What the ranks computed, a row each: log-likelihood, bytes sent, and the estimate; None but at the first."""
+    mine = np.concatenate([[fitted.log_likelihood, float(sent)], np.ravel(pack(fitted.theta))])
+    rows = np.empty((communicator.Get_size(), len(mine))) if communicator.Get_rank() == 0 else None
+    communicator.Gather(mine, rows)
+    return rows
 
 
-def _run_of(program: Program, found: NDArray, masses: NDArray, start: Theta) -> Run:
-    M, K = len(found), program.task.n_components
-    thetas = unpack(found[:, 2:].reshape(M, K, -1))
-    begin = Theta(*(np.broadcast_to(part, (M, *part.shape)) for part in start))
+def _run_of(fitted: Fitted, gathered: NDArray, masses: NDArray, start: Theta) -> Run:
+    M = len(gathered)
+    thetas = unpack(gathered[:, 2:].reshape(M, len(fitted.weights), -1))
+    begin = broadcast(start, (M,))
     unit = unit_of_start(begin)
     disagreement = measure(thetas, unit, unit.standard(to_psi(begin)))[2]
     counts = masses > 0
-    log_likelihood = masses[counts] @ found[counts, 0] / masses.sum()
-    last = (program.round, log_likelihood, program.change, disagreement, int(found[:, 1].sum()))
-    return Run(thetas, History.of([last]), program.round, np.array(program.converged), None, np.array(0))
+    log_likelihood = masses[counts] @ gathered[counts, 0] / masses.sum()
+    last = (
+        fitted.rounds, log_likelihood, fitted.change, disagreement, fitted.step, fitted.restarts,
+        int(gathered[:, 1].sum()),
+    )  # fmt: skip
+    return Run(thetas, History.of([last]), fitted.rounds, np.array(fitted.converged), None, np.array(0))

@@ -25,7 +25,7 @@ from gaussip.rows.checks import check_shrinkage
 from gaussip.rows.moments import Shrinkage, shrinkage_of
 from gaussip.rows.problem import Problem, prepare, seeds_of
 from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
-from gaussip.simulation.history import Progress
+from gaussip.simulation.history import SIMULATION, WHOLE_SAMPLE, Progress
 from gaussip.simulation.run import Run, simulate
 from gaussip.starts import shared as start
 from gaussip.starts.given import Given, starts
@@ -93,7 +93,10 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     history_ : dict of arrays over rounds
         ``round``; ``log_likelihood``, mean per row; ``change``, the largest move of psi at any site divided by eta,
         in units in which the start has unit variances; ``disagreement``, root mean square distance of the sites'
-        psi from their mean, same units; ``bytes`` sent so far over the whole network.
+        psi from their mean, same units; ``step``, the step in force; ``restarts``, how often all sites went back so
+        far; ``bytes`` sent so far over the whole network.
+    origin_ : {"whole sample", "simulation", "mpi", "site"}
+        Where the fit comes from: no sites, all sites in one process, an MPI job, or one real site.
 
     Examples
     --------
@@ -200,7 +203,9 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         best, shrinkage = max(runs, key=lambda one: float(one[0].history.log_likelihood[-1]))
         self.sites_, self.classes_ = problem.sites, problem.classes
         self.shrinkage_target_ = None if shrinkage is None else to_numpy(shrinkage.target)
-        self._keep(best, to_numpy(problem.rows.mass))
+        self._keep(
+            best, to_numpy(problem.rows.mass), WHOLE_SAMPLE if sites is None and not by_name(X) else SIMULATION
+        )
         self._warn_if_not_converged()
         self._warn_of_findings()
         return self
@@ -271,11 +276,11 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         if not isinstance(self.verbose, Integral) or self.verbose < 0:
             raise SettingError(f"verbose={self.verbose!r} must be a whole number of at least 0")
 
-    def _keep(self, run: Run, mass: NDArray) -> None:
+    def _keep(self, run: Run, mass: NDArray, origin: str) -> None:
         sites = Theta(*map(to_numpy, run.theta))
         self.site_weights_, self.site_means_, self.site_covariances_ = sites
         self.weights_, self.means_, self.covariances_ = consensus(sites, mass)
-        self.site_mass_ = mass
+        self.site_mass_, self.origin_ = mass, origin
         self.n_rounds_ = run.n_rounds
         self.converged_ = bool(run.converged)
         self.history_ = run.history._asdict()

@@ -17,8 +17,7 @@ from gaussip.federation.faults import faults
 from gaussip.files.toml import Path as Where
 from gaussip.files.toml import Source
 from gaussip.mixture.theta import Theta
-from gaussip.phases.basis import Reduction
-from gaussip.phases.task import Task, make_task
+from gaussip.phases.task import Reduction, Task, make_task
 from gaussip.rows.basis import check_keep
 from gaussip.rows.problem import seeds_of
 from gaussip.starts.shared import MIN_COUNT
@@ -152,6 +151,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             at_least=None if self.choice is None else max(self.choice.at_least, len(self.classes or ())),
             criterion="bic" if self.choice is None else self.choice.criterion,
             intervals=self.intervals if len(self.names) > 2 else "none",
+            classes=tuple(map(str, sorted(self.classes or []))),
         )  # fmt: skip
 
     def _reduction(self) -> Reduction | None:

@@ -14,7 +14,7 @@ from gaussip.arrays import NDArray
 from gaussip.errors import ModelFileError
 from gaussip.files import whole
 
-FORMAT = 1
+FORMAT = 2
 
 
 def write(path: str | os.PathLike[str], arrays: dict[str, Any], description: dict[str, Any]) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from gaussip.algorithms import REGISTRY
+from gaussip.algorithms import REGISTRY, Algorithm
+from gaussip.algorithms.base import NEIGHBOURS
 from gaussip.arrays import NDArray
 from gaussip.mixture.theta import Theta, n_parameters, overall
 from gaussip.networks import listening, mixing_weights
@@ -32,7 +33,8 @@ class Evidence(NamedTuple):
     log_likelihood: NDArray  #: mean per row, of all sites or of the one
     change: NDArray  #: the largest move anywhere, divided by eta
     disagreement: NDArray
-    undone: int  #: how often exact went back
+    eta: float  #: the step in force at the end
+    undone: int  #: how often all sites went back
     converged: bool
     over: bool  #: False while sites still run
     failure: str  #: how a run ended that did not end well
@@ -45,13 +47,9 @@ class Evidence(NamedTuple):
     W: sparse.csr_array | None  #: None where the network was drawn at random and cannot be drawn again
 
     @property
-    def eta(self) -> float:
-        """The step of the algorithm: exact's own, halved whenever it went back, or one where it has none."""
-        if self.algorithm == "exact":
-            from gaussip.algorithms.exact import STEP
-
-            return float(STEP * 0.5**self.undone)
-        return float(self.settings["eta"]) if self.algorithm in ("mnem", "dem", "ngd") else 1.0
+    def kind(self) -> type[Algorithm]:
+        """What the algorithm declares of itself."""
+        return REGISTRY[self.algorithm]
 
     @property
     def tol(self) -> float:
@@ -87,16 +85,16 @@ def of_estimator(mixture: Any, *, network: bool = True) -> Evidence:
     """The evidence of a fitted estimator, with its network or without."""
     check_is_fitted(mixture)
     history, names = mixture.history_, mixture.sites_.tolist()
-    log_likelihood = np.asarray(history["log_likelihood"], dtype=float)
     alone = len(names) == 1
     return Evidence(
         source=PYTHON, path="", settings=mixture.get_params(deep=False),
         algorithm="em" if alone else mixture.algorithm,
         rounds=int(mixture.n_rounds_), round=np.asarray(history["round"]),
         step=np.arange(1, len(history["round"]) + 1),
-        log_likelihood=log_likelihood, change=np.asarray(history["change"], dtype=float),
+        log_likelihood=np.asarray(history["log_likelihood"], dtype=float),
+        change=np.asarray(history["change"], dtype=float),
         disagreement=np.asarray(history["disagreement"], dtype=float),
-        undone=_undone(log_likelihood) if mixture.algorithm == "exact" else 0,
+        eta=float(history["step"][-1]), undone=int(history["restarts"][-1]),
         converged=bool(mixture.converged_), over=True, failure="",
         theta=mixture._theta(), sites=Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_),
         names=names, classes=mixture.classes_.tolist(),
@@ -104,18 +102,6 @@ def of_estimator(mixture: Any, *, network: bool = True) -> Evidence:
         mass=np.asarray(mixture.site_mass_),
         W=None if alone or not network else _network(mixture.network, names, mixture.mixing, mixture.random_state),
     )  # fmt: skip
-
-
-def _undone(log_likelihood: NDArray) -> int:
-    """How often exact went back: to the last bit the likelihood is then one that it was before, after others."""
-    seen: dict[float, int] = {}
-    count = 0
-    for step, value in enumerate(log_likelihood.tolist()):
-        between = log_likelihood[seen.get(value, step) : step]
-        if between.size > 1 and np.ptp(between) > 1e-9 * abs(value):  # not at rest
-            count += 1
-        seen[value] = step
-    return count
 
 
 def _network(network: Any, names: list[Any], mixing: str, random_state: Any) -> sparse.csr_array | None:
@@ -128,4 +114,4 @@ def _network(network: Any, names: list[Any], mixing: str, random_state: Any) -> 
 
 def exchanges(algorithm: str) -> bool:
     """Whether an algorithm's sites talk to each other."""
-    return bool(REGISTRY[algorithm].exchanges)
+    return REGISTRY[algorithm].source == NEIGHBOURS

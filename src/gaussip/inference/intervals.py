@@ -29,6 +29,7 @@ from gaussip.rows.chunks import Chunks, of_array
 from gaussip.rows.problem import Problem
 from gaussip.rows.sites import by_column
 from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
+from gaussip.simulation.history import SITE
 
 FAR = 0.5  # standard errors that an estimate may be off before intervals around it are worth a warning
 
@@ -130,7 +131,7 @@ def uncertainty(
 
 def refuse_site_model(mixture: Any) -> None:
     """Refuse the model that a real site keeps: intervals are of the rows of all sites, of which it has its own."""
-    if np.isnan(mixture.history_["bytes"][-1]):
+    if mixture.origin_ == SITE:
         raise UncertaintyError(
             f"this is the model of real site {some(mixture.sites_.tolist())}, fitted to the rows of all sites: its "
             "intervals are in intervals.csv in the site's folder, where the federation's description asks for them "
@@ -173,8 +174,6 @@ def _problem(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, featu
 
 def _refuse_other_rows(mixture: Any, mass: NDArray, sites: NDArray) -> None:
     """Refuse rows that are not as many, by weight, as those of the fit, at every site."""
-    if mixture.site_mass_ is None:  # an older version wrote the model
-        return
     alone = len(mass) < len(mixture.site_mass_)  # all rows together, at the consensus
     then = mixture.site_mass_.sum(keepdims=True) if alone else mixture.site_mass_
     other = np.flatnonzero(~np.isclose(mass, then, rtol=1e-9, atol=0))

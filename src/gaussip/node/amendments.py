@@ -12,7 +12,7 @@ from gaussip.federation.description import refuse_faults
 from gaussip.federation.folders import Amendment, SiteFolder, amended, amendments, read
 from gaussip.files import whole
 from gaussip.node.lock import alone
-from gaussip.node.run_store import Keeping
+from gaussip.node.run_store import RunStore
 
 
 class Agreement(NamedTuple):
@@ -35,7 +35,7 @@ def go_on(folder: SiteFolder, without: list[str], from_round: int) -> Agreement:
         if folder.site in without:
             raise FederationError(f"site {folder.site} cannot go on without itself; give the command at the others")
         if from_round:
-            Keeping(folder.run).checkpoint(from_round)
+            RunStore(folder.run).checkpoint(from_round)
         gone = sorted({*d.without, *without})
         change = Amendment(gone, [*d.going_on_from, f"{folder.run.name}@{from_round}"])
         after = amended(d, change)

@@ -1,8 +1,7 @@
-"""What a site keeps of its rounds, so that it can be told later why a fit failed: every round at first, then fewer.
+"""What a site keeps of its rounds, so that a later diagnosis can say why a fit failed.
 
-A round is kept if its number has at most three digits that count: all up to 1000, then every tenth, every hundredth.
-After a crash some are run again, with the same numbers; of these the last is read, but for what it does not know: a
-site that goes on has no log-likelihood before its next pass over the rows.
+All rounds up to 1000 are kept, then every tenth, every hundredth. After a crash some are run again, with the same
+numbers; of these the last is read.
 """
 
 from __future__ import annotations
@@ -15,39 +14,31 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import FileError
 from gaussip.node.logs import Lines
-from gaussip.phases.program import Program
-from gaussip.phases.state import FIT, INTERVALS, Fitted
+from gaussip.phases.program import Progress
 
 FILE = "history.jsonl"
-FIELDS = ("round", "step", "log_likelihood", "change", "disagreement", "undone")
+FIELDS = ("round", "passes", "log_likelihood", "change", "disagreement", "step", "restarts", "bytes")
 
 
-class Past:
+class HistoryLog:
     """The rounds of a run in its folder."""
 
     def __init__(self, folder: Path) -> None:
         self._lines = Lines(folder / FILE)
         self._last = 0
 
-    def add(self, program: Program) -> None:
-        """Keep the round that just ended, if it is one of those."""
-        number, ended = program.round, program.over or program.phase == INTERVALS
-        if program.phase < FIT or number == self._last or not (ended or is_kept(number)):
-            return
-        self._last = number
-        state = program.memory.state if isinstance(program.memory, Fitted) else program.memory
-        values = (
-            number,
-            getattr(state, "total", number),  # exact takes several rounds for a step
-            program.log_likelihood,
-            program.change,
-            program.disagreement,
-            int(getattr(state, "restarts", 0)),
-        )
-        self._lines.write([dict(zip(FIELDS, values, strict=True))])
+    def wants(self, number: int, ended: bool) -> bool:
+        """Whether a round that just ended is to be kept: one of those numbers, or the last."""
+        return number != self._last and number > 0 and (ended or is_kept(number))
+
+    def add(self, progress: Progress, bytes_sent: int) -> None:
+        """Keep a round."""
+        self._last = progress.round
+        values = {name: getattr(progress, name) for name in FIELDS[:-1]}
+        self._lines.write([{**values, "bytes": bytes_sent}])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._lines.close()
 
 
@@ -66,9 +57,8 @@ def read(folder: Path) -> dict[str, NDArray]:
         for record in records:
             known = {name: record[name] for name in FIELDS if record[name] is not None}
             rounds.setdefault(int(record["round"]), {}).update(known)
-        found = {
+        return {
             name: np.array([rounds[number].get(name, np.nan) for number in sorted(rounds)], float) for name in FIELDS
         }
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FileError(f"{path} cannot be read: {error}") from error
-    return found

@@ -1,8 +1,9 @@
-"""What a site hears: each neighbour's message of each exchange, taken in once, whatever comes twice or wrong."""
+"""What a site receives: each neighbour's message of each exchange, taken in once, whatever comes twice or wrong."""
 
 from __future__ import annotations
 
 import queue
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -16,16 +17,16 @@ MOST = 10_000  # messages that wait to be looked at
 PAUSE = 0.2  # seconds without a message after which a site asks
 
 
-class Trouble(Protocol):
-    """Told of a message that is refused: by whom it was sent, and why."""
+class Rejected(Protocol):
+    """Called with a message that is rejected: who sent it, why, and its exchange if that is known."""
 
     def __call__(self, sender: int, why: str, number: int | None) -> None:
-        """Tell it."""
+        """Log it."""
         ...
 
 
-class Mailbox:
-    """The messages of those whom a site hears.
+class Inbox:
+    """The messages of the neighbours that a site receives from.
 
     Parameters
     ----------
@@ -35,12 +36,13 @@ class Mailbox:
     window : by how many exchanges a message may be ahead, or behind and still be compared
     """
 
-    def __init__(self, heard: Iterable[int], run: bytes, limit: int, window: int, refused: Trouble) -> None:
-        self._inbox: deque[tuple[int, bytes]] = deque()
+    def __init__(self, heard: Iterable[int], run: bytes, limit: int, window: int, rejected: Rejected) -> None:
+        self._lock = threading.Lock()  # of the two that follow: engine threads deliver, the main thread takes
+        self._waiting: deque[tuple[int, bytes]] = deque()
         self._enough = 1  # messages worth waking up for
         self._awake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._heard, self._run, self._limit, self._window = frozenset(heard), run, limit, window
-        self._refused = refused
+        self._rejected = rejected
         self._frames: dict[int, dict[int, wire.Round]] = {}
         self._digests: dict[int, dict[int, str]] = {}
         self._bad: set[tuple[int, str]] = set()
@@ -48,9 +50,11 @@ class Mailbox:
 
     def deliver(self, sender: int, data: bytes) -> None:
         """Put a message in, from any thread; the site wakes up when as many are there as it waits for."""
-        if len(self._inbox) < MOST:  # what is too much is dropped, and asked for again
-            self._inbox.append((sender, data))
-        if len(self._inbox) >= self._enough:
+        with self._lock:
+            if len(self._waiting) < MOST:  # what is too much is dropped, and asked for again
+                self._waiting.append((sender, data))
+            enough = len(self._waiting) >= self._enough
+        if enough:
             self._awake.put(None)
 
     def wait(
@@ -66,41 +70,45 @@ class Mailbox:
         """
         self._due = number
         began = looked = time.monotonic()
-        found: dict[int, Message] = {}
+        messages: dict[int, Message] = {}
         while True:
             here = self._frames.get(number, {})
-            for sender in [one for one in here if one not in found]:
+            for sender in [q for q in here if q not in messages]:
                 message = self._checked(sender, here[sender], like, check)
                 if message is None:
                     del here[sender]
                     self._digests[number].pop(sender)
                 else:
-                    found[sender] = message
-            missing = self._heard - found.keys()
+                    messages[sender] = message
+            missing = self._heard - messages.keys()
             if not missing:
                 break
-            self._enough = len(missing)
-            while not self._awake.empty():  # of messages that were found without waiting
+            while not self._awake.empty():  # of messages that were taken without waiting
                 self._awake.get_nowait()
-            if not self._inbox:
+            with self._lock:
+                self._enough = len(missing)
+                empty = not self._waiting
+            if empty:
                 with suppress(queue.Empty):
                     self._awake.get(timeout=PAUSE)
-            for _ in range(min(len(self._inbox), 100)):
-                self.take(*self._inbox.popleft())
+            with self._lock:
+                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), 100))]
+            for sender, data in batch:
+                self.take(sender, data)
             if time.monotonic() - looked > PAUSE:
                 looked = time.monotonic()
                 idle(set(missing), looked - began)
         self._frames.pop(number)
         for old in [n for n in self._digests if n < number - self._window]:
             del self._digests[old]
-        return found
+        return messages
 
     def take(self, sender: int, data: bytes) -> None:
-        """Take in a message, once; refuse what does not belong here."""
+        """Take in a message, once; reject what does not belong here."""
         try:
             frame = wire.decode(data, self._run, self._limit)
             if not isinstance(frame, wire.Round):
-                raise wire.WireError(f"it is a {type(frame).__name__}, which is not told to all")
+                raise wire.WireError(f"it is a {type(frame).__name__}, which is not for all")
             if frame.sender != sender:
                 raise wire.WireError(f"it says that site number {frame.sender} sent it")
             if frame.number < 1:
@@ -108,12 +116,12 @@ class Mailbox:
             if frame.number > self._due + self._window:
                 raise wire.WireError(f"it is of exchange {frame.number}, far ahead of {self._due}")
         except GaussipError as error:
-            self._refuse(sender, data, str(error), None)
+            self._reject(sender, data, str(error), None)
             return
         number, digest = frame.number, wire.digest(data)
         known = self._digests.get(number, {}).get(sender)
         if known is not None and known != digest:
-            self._refuse(sender, data, f"it differs from what the site sent before in exchange {number}", number)
+            self._reject(sender, data, f"it differs from what the site sent before in exchange {number}", number)
         if known is not None or number < self._due:
             return
         self._frames.setdefault(number, {})[sender] = frame
@@ -127,13 +135,13 @@ class Mailbox:
             if not check(message):
                 raise wire.WireError("the algorithm cannot have sent such numbers")
         except wire.WireError as error:
-            self._refuse(sender, wire.encode(frame), str(error), frame.number)
+            self._reject(sender, wire.encode(frame), str(error), frame.number)
             return None
         return message
 
-    def _refuse(self, sender: int, data: bytes, why: str, number: int | None) -> None:
-        """Tell of a bad message, once: it may come again and again."""
+    def _reject(self, sender: int, data: bytes, why: str, number: int | None) -> None:
+        """Report a bad message, once: it may come again and again."""
         mark = (sender, wire.digest(data))
         if mark not in self._bad and len(self._bad) < 10_000:
             self._bad.add(mark)
-            self._refused(sender, why, number)
+            self._rejected(sender, why, number)

@@ -1,10 +1,10 @@
-"""What a site writes before it sends: so that a run killed at any instant, or cut off from power, goes on exactly.
+"""What a site writes before it sends: a run killed at any instant, or cut off from power, then resumes exactly.
 
 Before a message is first sent, it and the memory it was made from lie in files mapped into memory, which outlive the
 process. Records are checked by a sum, so that one cut short is not taken for one; two are kept by turns, so that
 there is always a whole one. Every so many exchanges everything is forced to disk, and the memory goes to two places
-of its own, which are not touched until the next time: after a power failure the site goes on from there, and the
-neighbours, which keep as many messages and two more, tell it again what it heard since.
+of its own, which are not touched until the next time: after a power failure the site resumes there, and the
+neighbours, which keep as many messages and two more, send it again what it received since.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import os
 import struct
 import threading
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from gaussip.arrays import NDArray
+from gaussip.arrays.trees import leaves
 from gaussip.errors import FileError
 from gaussip.files import sync_folder, whole
-from gaussip.phases.state import PHASES
 
 _HEADER = struct.Struct("<IIq")  # sum, length, number
 _ROOM = 64  # spare bytes: whole numbers in a record grow
@@ -64,12 +64,12 @@ class Ring:
 
     def at(self, number: int) -> bytes | None:
         """The record of that number, if it is still there."""
-        found = self.read(number % self._slots)
-        return found[1] if found is not None and found[0] == number else None
+        record = self.read(number % self._slots)
+        return record[1] if record is not None and record[0] == number else None
 
     def records(self) -> dict[int, bytes]:
         """All whole records."""
-        return dict(found for slot in range(self._slots) if (found := self.read(slot)) is not None)
+        return dict(record for slot in range(self._slots) if (record := self.read(slot)) is not None)
 
     def flush(self) -> None:
         """Force everything to disk."""
@@ -98,15 +98,17 @@ class Entry(NamedTuple):
     """Where a site stands before an exchange."""
 
     exchange: int  #: the number of the exchange that is to come, counted from 1
-    phase: int
+    phase: str
     message: bytes  #: what it sends in it
-    leaves: list[Any]  #: its memory; see `leaves_of`
+    bytes_sent: int  #: so far, this message included
+    memory: list[Any]  #: of the phase, packed; see `packed`
 
 
 class _Kept(msgspec.Struct, array_like=True):
     exchange: int
-    phase: int
-    leaves: list[Any]
+    phase: str
+    bytes_sent: int
+    memory: list[Any]
 
 
 class Journal:
@@ -114,6 +116,7 @@ class Journal:
 
     Parameters
     ----------
+    phases : the names of all phases, in their order
     every : exchanges between two times that everything is forced to disk
     ahead : by how many exchanges a neighbour may be behind
     longest : bytes that no message exceeds
@@ -121,19 +124,19 @@ class Journal:
 
     RUNNING, SAFE = 2, 2  # slots of either kind
 
-    def __init__(self, folder: Path, every: int, ahead: int, longest: int) -> None:
+    def __init__(self, folder: Path, phases: Sequence[str], every: int, ahead: int, longest: int) -> None:
         self._folder, self._every, self._slots, self._longest = folder, every, every + 2 + ahead, longest
-        self._rings: dict[int, tuple[Ring, Ring]] = {}
+        self._rings: dict[str, tuple[Ring, Ring]] = {}
         self._synced = 0
         self._lock = threading.Lock()  # a neighbour may ask for messages at any time
-        for phase in PHASES:
+        for phase in phases:
             if self._path(phase, "state").exists() and self._path(phase, "messages").exists():
                 self._open(phase, 0)
 
-    def _path(self, phase: int, what: str) -> Path:
+    def _path(self, phase: str, what: str) -> Path:
         return self._folder / f"{phase}-{what}.ring"
 
-    def _open(self, phase: int, size: int) -> tuple[Ring, Ring]:
+    def _open(self, phase: str, size: int) -> tuple[Ring, Ring]:
         """The records and messages of a phase; ``size`` is that of a record, zero where the files are there."""
         if phase not in self._rings:
             note = self._folder / f"{phase}-size.json"
@@ -153,11 +156,11 @@ class Journal:
 
         ``room`` is what an entry of its phase may grow to, where it does not keep its size.
         """
-        record = msgspec.msgpack.encode(_Kept(entry.exchange, entry.phase, entry.leaves))
+        record = msgspec.msgpack.encode(_Kept(entry.exchange, entry.phase, entry.bytes_sent, entry.memory))
         sync = entry.exchange % self._every == 0
         with self._lock:
             new = entry.phase not in self._rings
-            state, messages = self._open(entry.phase, max(len(record) + 9 * len(entry.leaves), room))
+            state, messages = self._open(entry.phase, max(len(record) + 9 * len(entry.memory), room))
             messages.write(entry.exchange, entry.message)
             state.write(entry.exchange, record, entry.exchange % self.RUNNING)
             if sync or new:
@@ -183,26 +186,25 @@ class Journal:
         """
         whole_ones: dict[int, bytes] = {}
         safe = 0
-        for phase in sorted(self._rings):
-            state = self._rings[phase][0]
+        for state, _ in self._rings.values():  # in the order of the phases
             whole_ones |= state.records()
-            found = [(record[0], slot) for slot in range(self.SAFE) if (record := state.read(self.RUNNING + slot))]
-            if found:
-                safe, slot = max(found)
+            safe_ones = [(kept[0], slot) for slot in range(self.SAFE) if (kept := state.read(self.RUNNING + slot))]
+            if safe_ones:
+                safe, slot = max(safe_ones)
                 self._synced = 1 + slot  # the newest safe record is not the next to be overwritten
         for number in sorted(whole_ones, reverse=True):
             messages = [self.message(n) for n in range(max(safe, 1), number + 1)] or [None]
             if None not in messages:
-                kept = msgspec.msgpack.decode(whole_ones[number], type=_Kept)
-                return Entry(kept.exchange, kept.phase, messages[-1] or b"", kept.leaves)
+                record = msgspec.msgpack.decode(whole_ones[number], type=_Kept)
+                return Entry(record.exchange, record.phase, messages[-1] or b"", record.bytes_sent, record.memory)
         return None
 
     def message(self, exchange: int) -> bytes | None:
         """What was sent in an exchange, if it is still kept."""
         with self._lock:
             for _, messages in self._rings.values():
-                if (found := messages.at(exchange)) is not None:
-                    return found
+                if (message := messages.at(exchange)) is not None:
+                    return message
         return None
 
     def close(self) -> None:
@@ -214,31 +216,17 @@ class Journal:
             self._rings = {}
 
 
-def leaves_of(tree: Any) -> list[Any]:
-    """The arrays and numbers of a State, one after the other, as a record keeps them."""
-    if isinstance(tree, tuple):
-        return [leaf for part in tree for leaf in leaves_of(part)]
-    if isinstance(tree, (np.ndarray, np.generic)):
-        return [(tree.dtype.str, tree.shape, tree.tobytes())]
-    return [tree]
+def packed(tree: Any) -> list[Any]:
+    """The leaves of a tree as a record keeps them."""
+    return [
+        (leaf.dtype.str, leaf.shape, leaf.tobytes()) if isinstance(leaf, (np.ndarray, np.generic)) else leaf
+        for leaf in leaves(tree)
+    ]
 
 
-def tree_of(leaves: list[Any], like: Any) -> Any:
-    """The State that has these leaves, with the structure of another."""
-    found = iter(leaves)
-    tree = _grown(found, like)
-    if next(found, None) is not None:
-        raise ValueError("more is kept than the structure has")
-    return tree
-
-
-def _grown(leaves: Any, like: Any) -> Any:
-    if isinstance(like, tuple):
-        parts = [_grown(leaves, part) for part in like]
-        return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
-    leaf = next(leaves)
-    return _array(*leaf) if isinstance(leaf, (list, tuple)) else leaf
-
-
-def _array(dtype: str, shape: list[int], values: bytes) -> NDArray:
-    return np.frombuffer(values, dtype=dtype).reshape(shape).copy()
+def unpacked(memory: Sequence[Any]) -> list[Any]:
+    """The leaves of which `packed` gives these."""
+    return [
+        np.frombuffer(leaf[2], dtype=leaf[0]).reshape(leaf[1]).copy() if isinstance(leaf, (list, tuple)) else leaf
+        for leaf in memory
+    ]

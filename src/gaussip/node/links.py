@@ -1,7 +1,7 @@
 """The engine between sites: eclipse-zenoh in peer mode, with mutual TLS, closed to all but the neighbours.
 
-A site publishes what it tells all its hearers under one key and what it tells one neighbour under another; who may
-publish and hear what is generated from the network, by the names in certificates.
+A site publishes what is for all its hearers under one key and what is for one neighbour under another; who may
+publish and receive what is generated from the network, by the names in certificates.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ Receive = Callable[[str, bytes, bool], None]  # from whom, what, and whether to 
 
 
 def to_all(description: Description, site: str) -> str:
-    """The key of what a site tells all who hear it."""
+    """The key of what a site sends to all its hearers."""
     return f"gaussip/{description.name}/{site}/all"
 
 
 def to_one(description: Description, site: str, other: str) -> str:
-    """The key of what a site tells one neighbour."""
+    """The key of what a site sends to one neighbour."""
     return f"gaussip/{description.name}/{site}/to/{other}"
 
 
 def configuration(folder: SiteFolder, neighbours: Iterable[str], limit: int) -> dict[str, Any]:
-    """What zenoh is told: nothing is open that is not named here."""
+    """The configuration of zenoh: nothing is open that is not named here."""
     d, me = folder.description, folder.site
     others = sorted(neighbours)
     listen = folder.settings.listen or d.sites[me].address
@@ -70,7 +70,7 @@ def configuration(folder: SiteFolder, neighbours: Iterable[str], limit: int) -> 
                 "tx": {"lease": 5000},
                 "rx": {
                     "max_message_size": max(16 * limit, 1 << 24)
-                },  # beyond, the engine drops it; below, it is refused by name
+                },  # beyond, the engine drops it; below, it is rejected by name
                 "tls": {
                     "root_ca_certificate": str(folder.authorities.resolve()),
                     "listen_private_key": str(folder.key.resolve()),
@@ -114,21 +114,21 @@ def refuse_open(config: zenoh.Config) -> None:
         "access_control/default_permission": "deny",
     }
     for key, value in wanted.items():
-        found = json.loads(config.get_json(key))
-        if found != value:
-            raise FederationError(f"the engine's {key} is {found!r}, not {value!r}: it would not be closed")
+        actual = json.loads(config.get_json(key))
+        if actual != value:
+            raise FederationError(f"the engine's {key} is {actual!r}, not {value!r}: it would not be closed")
     for key in ("listen/endpoints", "connect/endpoints"):
         for endpoint in json.loads(config.get_json(key)):
             if not str(endpoint).startswith("tls/"):
                 raise FederationError(f"the engine's {key} has {endpoint!r}, which is not mutual TLS")
     for plugin in ("plugins", "plugins_loading"):
-        found = json.loads(config.get_json(plugin))
-        if found and found.get("enabled"):
-            raise FederationError(f"the engine loads plugins ({found!r}): it would not be closed")
+        loaded = json.loads(config.get_json(plugin))
+        if loaded and loaded.get("enabled"):
+            raise FederationError(f"the engine loads plugins ({loaded!r}): it would not be closed")
 
 
 class Links:
-    """The session of one site; opened anew when its certificate is renewed.
+    """The session of one site; opened again when its certificate is renewed.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class Links:
         self._lock = threading.Lock()
 
     def open(self) -> None:
-        """Listen, call the neighbours, and hear them."""
+        """Listen, call the neighbours, and subscribe to them."""
         d, me = self._folder.description, self._folder.site
         config = zenoh.Config.from_json5(json.dumps(configuration(self._folder, self._neighbours, self._limit)))
         refuse_open(config)
@@ -180,13 +180,13 @@ class Links:
 
         return handle
 
-    def tell_all(self, data: bytes) -> None:
-        """Give a message to all who hear this site."""
+    def publish(self, data: bytes) -> None:
+        """Send a message to all neighbours that receive from this site."""
         with self._lock, contextlib.suppress(zenoh.ZError):  # a link that broke: the others will ask
             self._all.put(data)
 
-    def tell(self, other: str, data: bytes) -> None:
-        """Give a message to one neighbour."""
+    def send(self, other: str, data: bytes) -> None:
+        """Send a message to one neighbour."""
         with self._lock, contextlib.suppress(zenoh.ZError):
             self._one[other].put(data)
 

@@ -9,12 +9,12 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, LabelError
 from gaussip.federation.description import Description
-from gaussip.phases.task import Own
+from gaussip.phases.task import LocalData
 from gaussip.rows.checks import check_row_weights, is_unlabelled
 from gaussip.rows.tables import pick, read_table
 
 
-def read_own(path: Path, description: Description) -> Own:
+def read_local(path: Path, description: Description) -> LocalData:
     """The rows of a table with the description's columns; others are left alone."""
     d = description
     table = read_table(path, [] if d.labels is None else [d.labels])
@@ -31,7 +31,7 @@ def read_own(path: Path, description: Description) -> Own:
     if weights is not None and not weights.sum() > 0:
         raise DataError(f"all rows of {path} have weight zero")
     labels = None if columns.labels is None else _codes(columns.labels, description)
-    return Own(np.ascontiguousarray(X), labels, weights)
+    return LocalData(np.ascontiguousarray(X), labels, weights)
 
 
 def _codes(cells: NDArray, description: Description) -> NDArray:

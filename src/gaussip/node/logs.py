@@ -1,4 +1,4 @@
-"""What a site leaves for people and programs: events, an audit of what was sent, and how it stands now."""
+"""What a site leaves for people and programs: events, an audit of what was sent, and its current state."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Lines:
                 data = data[os.write(self._file, data) :]
         except OSError as error:
             raise FileError(
-                f"cannot write {self.path}: {error.strerror}; make room, then run the same command: the run goes on"
+                f"cannot write {self.path}: {error.strerror}; make room, then run the same command to resume"
             ) from error
 
     def last(self, without: str = "") -> dict[str, Any]:
@@ -62,16 +62,16 @@ class Lines:
         os.close(self._file)
 
 
-class Records:
+class Logs:
     """A site's events, audit and status in its folder.
 
     Parameters
     ----------
-    tell : called with each event, for a person who looks on
+    report : called with each event, for a person who looks on
     """
 
-    def __init__(self, folder: Path, tell: Callable[[dict[str, Any]], None]) -> None:
-        self._folder, self._tell = folder, tell
+    def __init__(self, folder: Path, report: Callable[[dict[str, Any]], None]) -> None:
+        self._folder, self._report = folder, report
         self._events, self._audit = Lines(folder / "events.jsonl"), Lines(folder / "audit.jsonl")
         self._unwritten: list[tuple[float, str, int, int, str, list[str] | None, str]] = []
         self._lock = threading.Lock()
@@ -84,7 +84,7 @@ class Records:
             if self._closed:  # the engine's threads may be late
                 return
             self._events.write([record])
-        self._tell(record)
+        self._report(record)
 
     def sent(self, run: str, exchange: int, size: int, digest: str, to: list[str] | None, mark: str = "") -> None:
         """A message went out; written with the next `write_audit`. A mark: ``again``, or ``recovered``."""
@@ -107,7 +107,7 @@ class Records:
         return int(last["exchange"]) if last.get("run") == run else 0
 
     def status(self, **details: Any) -> None:
-        """How the site stands now, whole or not at all."""
+        """The site's current state, whole or not at all."""
         target = self._folder / "status.json"
         partial = target.with_name(f".status.{os.getpid()}.part")
         try:
@@ -129,13 +129,13 @@ class Records:
 
 
 def read_status(folder: Path) -> dict[str, Any] | None:
-    """What the site last told of itself."""
+    """The state that a site last reported."""
     try:
-        found: dict[str, Any] = json.loads((folder / "status.json").read_text())
-        if not isinstance(found, dict) or "state" not in found:
-            raise ValueError("it is no site's status")
+        status: dict[str, Any] = json.loads((folder / "status.json").read_text())
+        if not isinstance(status, dict) or "state" not in status:
+            raise ValueError("it is not a site's status")
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise FileError(f"cannot read {folder / 'status.json'}: {error}") from error
-    return found
+    return status

@@ -7,27 +7,48 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from gaussip.arrays import NDArray
 from gaussip.errors import UncertaintyError
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.federation.folders import SiteFolder
+from gaussip.files import write_json
 from gaussip.inference import Uncertainty
 from gaussip.inference.information import concluded
+from gaussip.node import history_log
 from gaussip.node.local_data import sorted_classes
-from gaussip.node.run_store import Keeping
-from gaussip.node.shutdown import End
+from gaussip.node.run_store import RunStore
+from gaussip.phases.basis import BasisPhase
+from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Program
+from gaussip.phases.survey import AgreedStart
 from gaussip.rows.basis import reduced_names
 from gaussip.rows.tables import write_table
-from gaussip.simulation.history import History
+from gaussip.selection import Selection
+from gaussip.simulation.history import SITE, History
 
 LEVEL = 0.95
 SELECTION_FILE, INTERVALS_FILE = "selection.json", "intervals.csv"  # what a run may leave in the site's folder
 
 
-def mixture_of(folder: SiteFolder, end: End) -> NetworkGaussianMixture:
-    """A fitted estimator with the site's estimate; its history is the last round."""
-    d = folder.description
+def remove_old_results(folder: SiteFolder) -> None:
+    """Remove what an earlier run left for people."""
+    for name in (SELECTION_FILE, INTERVALS_FILE):
+        (folder.path / name).unlink(missing_ok=True)
+
+
+def keep_selection(folder: SiteFolder, selection: Selection, largest: int) -> dict[str, Any]:
+    """Write the number of components that all sites chose; what to report of it."""
+    margin = selection.margin if len(selection.lines) > 1 else None
+    chosen = {"components": selection.n_components, "criterion": selection.criterion, "margin": margin}
+    last = selection.n_components == largest and len(selection.lines) > 1
+    beware = "the last that was looked at: a larger at_most may be better" if last else None
+    lines = [line._asdict() for line in selection.lines]
+    write_json(folder.path / SELECTION_FILE, {**chosen, "ended": selection.ended, "lines": lines})
+    return {**chosen, "beware": beware}
+
+
+def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
+    """A fitted estimator with the site's estimate and the rounds that it kept."""
+    d, store = folder.description, RunStore(folder.run)
     network: Any = d.network if isinstance(d.network, str) else nx.Graph(d.network)
     mixture = NetworkGaussianMixture(
         len(end.theta.weights), algorithm=d.algorithm, network=network, mixing=d.mixing, eta=d.eta,
@@ -40,46 +61,39 @@ def mixture_of(folder: SiteFolder, end: End) -> NetworkGaussianMixture:
     mixture.sites_ = np.array([folder.site])
     mixture.classes_ = np.array(sorted_classes(d))
     mixture.n_rounds_, mixture.converged_ = end.rounds, end.converged
-    last: dict[str, float | None] = {
-        "round": end.rounds, "log_likelihood": end.log_likelihood, "change": end.change,
-        "disagreement": end.disagreement, "bytes": float("nan"),
-    }  # fmt: skip
-    mixture.history_ = {name: _one(last[name]) for name in History._fields}
+    history = history_log.read(folder.run)
+    mixture.history_, mixture.origin_ = {name: history[name] for name in History._fields}, SITE
     mixture.n_features_in_ = end.theta.means.shape[1]
     names = d.features if d.reduce is None else reduced_names(mixture.n_features_in_)
     mixture.feature_names_in_ = np.array(names, dtype=object)
-    agreed = Keeping(folder.run).agreed()
+    agreed = store.result(AgreedStart)
     mixture.shrinkage_target_ = agreed.target if d.shrinkage else None
-    mixture.site_mass_ = agreed.facts[[d.names.index(folder.site)], 0]
+    mixture.site_mass_ = agreed.pieces[[d.names.index(folder.site)], 0]
     return mixture
 
 
-def _one(value: float | None) -> NDArray:
-    return np.array([np.nan if value is None else value])
-
-
 def keep_intervals(folder: SiteFolder, program: Program) -> str:
-    """Write standard errors and 95% intervals, where the information allows them; what to tell of it."""
-    informing, path = program.informing, folder.path / INTERVALS_FILE
-    if informing is None:
+    """Write standard errors and 95% intervals, where the information allows them; what to report of it."""
+    summed, path = program.results.get("information"), folder.path / INTERVALS_FILE
+    if summed is None:
         return "no standard errors: the fit has not converged"
-    if informing.information is None:
+    if not summed.information.size:
         return "no standard errors: a site's information is too large a number; see `gaussip intervals --help`"
     d, theta, robust = folder.description, program.estimate(), program.task.intervals == "robust"
     K, p = theta.means.shape
     features = d.features if d.reduce is None else reduced_names(p)
     try:
-        found = concluded(informing.information, informing.scale, features, robust=robust)
+        conclusion = concluded(summed.information, summed.scale, features, robust=robust)
     except UncertaintyError as error:
         return f"no standard errors: {error}"
     classes = [str(name) for name in sorted_classes(d)]
     components = classes + [f"component {k}" for k in range(len(classes), K)]
-    write_table(path, Uncertainty(theta, *found, robust).table(components, features, LEVEL))
+    write_table(path, Uncertainty(theta, *conclusion, robust).table(components, features, LEVEL))
     return f"standard errors in {path.name}"
 
 
-def keep(folder: SiteFolder, end: End) -> None:
+def keep(folder: SiteFolder, end: Fitted) -> None:
     """Write the model and, where the features were reduced, the basis in which it is."""
     mixture_of(folder, end).save(folder.model)
     if folder.description.reduce is not None:
-        Keeping(folder.run).basis()[0].save(folder.basis, folder.description.features)
+        RunStore(folder.run).result(BasisPhase).save(folder.basis, folder.description.features)

@@ -1,10 +1,11 @@
-"""What a run keeps beside its journal: what was agreed, checkpoints, whose rows they were, and how it ended."""
+"""What a run keeps beside its journal: results of its phases, checkpoints, a digest of its rows, and its end."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,14 @@ from gaussip.errors import DataError, FederationError, FileError
 from gaussip.files import sync_folder, whole, write_json
 from gaussip.files.archive import read, write
 from gaussip.mixture.theta import Theta
+from gaussip.phases.base import Phase
 from gaussip.phases.masked_sums import SECRET
-from gaussip.phases.state import Agreed
-from gaussip.phases.task import Own
-from gaussip.rows.basis import Basis
+from gaussip.phases.task import LocalData
 
 CHECKPOINTS = 20  # kept, the newest
 
 
-class Keeping:
+class RunStore:
     """The folder of one run at one site."""
 
     def __init__(self, folder: Path) -> None:
@@ -43,7 +43,7 @@ class Keeping:
         if kept is not None and kept.get("sha256") != digest:
             raise DataError(
                 "the table's rows, labels or weights are not those this run began with: use the table as it was, or "
-                "agree with the other sites to begin anew (gaussip site go-on DIR --from 0, at every site)"
+                "agree with the other sites to start over (gaussip site go-on DIR --from 0, at every site)"
             )
 
     def keep_rows(self, digest: str) -> None:
@@ -58,16 +58,25 @@ class Keeping:
         """The neighbours who are done."""
         return list((self._read_json("done.json") or {}).get("sites", []))
 
-    def write_agreed(self, agreed: Agreed) -> None:
-        """Keep what the survey ended with."""
-        arrays = {"facts": agreed.facts, "target": agreed.target, **agreed.start._asdict()}
-        write(self.folder / "agreed.npz", arrays, {"what": "agreed", "exchanges": agreed.exchanges})
+    def write_result(self, phase: Phase) -> None:
+        """Keep what a phase ended with."""
+        write(self._result(type(phase)), phase.result._asdict(), {"what": phase.name})
 
-    def agreed(self) -> Agreed:
-        """What the survey ended with."""
-        arrays, description = read(self.folder / "agreed.npz")
-        start = Theta(arrays["weights"], arrays["means"], arrays["covariances"])
-        return Agreed(arrays["facts"], start, arrays["target"], description["exchanges"])
+    def result(self, kind: type[Phase]) -> Any:
+        """What a phase ended with; None where it has not."""
+        path = self._result(kind)
+        if not path.exists():
+            return None
+        arrays, _ = read(path, f"result of the phase {kind.name}")
+        return kind.Result(**{name: part if part.ndim else part.item() for name, part in arrays.items()})
+
+    def copy_result(self, earlier: RunStore, kind: type[Phase]) -> None:
+        """Keep what a phase of an earlier run ended with as this run's."""
+        with whole(self._result(kind)) as partial:
+            shutil.copyfile(earlier._result(kind), partial)
+
+    def _result(self, kind: type[Phase]) -> Path:
+        return self.folder / f"{kind.name}.npz"
 
     def secret(self) -> bytes:
         """What only this site knows in this run, made the first time."""
@@ -77,16 +86,16 @@ class Keeping:
                 with whole(path) as partial:
                     partial.touch(mode=0o600)
                     partial.write_bytes(os.urandom(SECRET))
-            found = path.read_bytes()
+            secret = path.read_bytes()
         except OSError as error:
             raise FileError(f"cannot keep {path}: {error.strerror}") from error
-        if len(found) != SECRET:
-            raise FileError(f"{path} is damaged: it has {len(found)} bytes, not {SECRET}; bring it back")
-        return found
+        if len(secret) != SECRET:
+            raise FileError(f"{path} is damaged: it has {len(secret)} bytes, not {SECRET}; restore it")
+        return secret
 
-    def add_sum(self, phase: int, total: NDArray) -> None:
+    def add_total(self, phase: Phase, total: NDArray) -> None:
         """Keep a sum of a phase, on disk before anything is sent that follows from it."""
-        path = self._sums(phase)
+        path = self._totals(phase)
         new = not path.exists()
         try:
             with open(path, "ab") as file:
@@ -98,34 +107,25 @@ class Keeping:
         except OSError as error:
             raise FileError(f"cannot keep {path}: {error.strerror}") from error
 
-    def sums(self, phase: int, number: int) -> list[NDArray]:
+    def totals(self, phase: Phase, number: int) -> list[NDArray]:
         """The first so many sums of a phase; what was kept beyond is forgotten."""
-        path, found = self._sums(phase), list[NDArray]()
+        path, totals = self._totals(phase), list[NDArray]()
         try:
             if number:
                 with open(path, "r+b") as file:
-                    found = [np.load(file, allow_pickle=False) for _ in range(number)]
+                    totals = [np.load(file, allow_pickle=False) for _ in range(number)]
                     file.truncate()
             else:
                 path.unlink(missing_ok=True)
         except (OSError, EOFError, ValueError) as error:
             raise FileError(
-                f"{path} does not hold the {number} sums that the journal counts ({error}): bring it back, or agree "
-                "with the other sites to begin anew (gaussip site go-on DIR --from 0, at every site)"
+                f"{path} does not hold the {number} sums that the journal counts ({error}): restore it, or agree "
+                "with the other sites to start over (gaussip site go-on DIR --from 0, at every site)"
             ) from error
-        return found
+        return totals
 
-    def _sums(self, phase: int) -> Path:
-        return self.folder / f"{phase}-sums"
-
-    def write_basis(self, basis: Basis, exchanges: int) -> None:
-        """Keep the basis that was agreed on, in so many exchanges."""
-        write(self.folder / "basis.npz", basis._asdict(), {"what": "basis", "exchanges": exchanges})
-
-    def basis(self) -> tuple[Basis, int]:
-        """The basis, and the exchanges in which it was agreed on."""
-        arrays, description = read(self.folder / "basis.npz")
-        return Basis(*(arrays[name] for name in Basis._fields)), description["exchanges"]
+    def _totals(self, phase: Phase) -> Path:
+        return self.folder / f"{phase.name}-sums"
 
     def _checkpoint(self, round: int) -> Path:
         return self.folder / "checkpoints" / f"{round:010d}.npz"
@@ -159,15 +159,15 @@ class Keeping:
     def _read_json(self, name: str) -> dict[str, Any] | None:
         path = self.folder / name
         try:
-            found = json.loads(path.read_text()) if path.exists() else None
+            content = json.loads(path.read_text()) if path.exists() else None
         except (OSError, ValueError) as error:
             raise FileError(f"{path} cannot be read: {error}") from error
-        return found if isinstance(found, dict) else None
+        return content if isinstance(content, dict) else None
 
 
-def digest_of(own: Own) -> str:
-    """What tells whether rows are the same."""
+def digest_of(local: LocalData) -> str:
+    """A digest of the rows, to see whether they are the same."""
     digest = hashlib.sha256()
-    for part in own:
+    for part in local:
         digest.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()

@@ -3,86 +3,81 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from gaussip.errors import CollapseError, PausedError
-from gaussip.mixture.theta import Theta
-from gaussip.node.monitor import SOON
-from gaussip.node.run_store import Keeping
-
-if TYPE_CHECKING:
-    from gaussip.node.runner import SiteRun
+from gaussip.exchange.neighbourhood import Neighbours
+from gaussip.node.board import Board
+from gaussip.node.journal import Journal
+from gaussip.node.logs import Logs
+from gaussip.node.peers import Peers
+from gaussip.node.responder import Responder
+from gaussip.node.run_store import RunStore
+from gaussip.node.waiting import SOON
+from gaussip.phases.fit import Fit, Fitted
+from gaussip.phases.program import Program
 
 GRACE = 1.0  # seconds that a finished site stays to tell late neighbours that it is done
 
 
-class End(NamedTuple):
-    """How a run ended at a site."""
-
-    theta: Theta
-    rounds: int
-    converged: bool
-    log_likelihood: float
-    change: float
-    disagreement: float
-    exchanges: int
-
-
-def finish(run: SiteRun) -> dict[str, Any]:
-    """Keep the last estimate, and how the run ended, on disk: from now on the site needs nobody."""
-    program = run.program
-    end: dict[str, Any] = {
-        "acknowledged": False, "rounds": program.round, "exchanges": program.exchanges,
-        "converged": program.converged, "log_likelihood": program.log_likelihood, "change": program.change,
-        "disagreement": program.disagreement, "failure": None,
-    }  # fmt: skip
-    if program.failure is not None:
-        error = program.failure
-        end["failure"] = {"site": error.site, "component": error.component, "cause": error.cause}
-    else:
-        run.keeping.write_checkpoint(program.round, program.estimate())
-    run.journal.flush()
-    run.records.write_audit()
-    run.keeping.write_end(**end)
-    run.records.event("finished", round=program.round, converged=program.converged, failure=end["failure"])
+def finish(program: Program, store: RunStore, journal: Journal, logs: Logs) -> dict[str, Any]:
+    """Keep how the run ended on disk: from now on the site needs nobody."""
+    progress, error = program.progress(), program.failure
+    failure = None if error is None else {"site": error.site, "component": error.component, "cause": error.cause}
+    converged = error is None and program.results["fit"].converged
+    end = {"acknowledged": False, "rounds": progress.round, "exchanges": program.exchanges, "failure": failure}
+    if error is None:
+        store.write_checkpoint(progress.round, program.estimate())
+    journal.flush()
+    logs.write_audit()
+    store.write_end(**end)
+    logs.event("finished", round=progress.round, converged=converged, failure=failure)
     return end
 
 
-def stay_for_others(run: SiteRun, end: dict[str, Any]) -> None:
-    """Stay until those who hear this site are done, or for as long as the operator allows."""
-    service, hearers = run.service, set(run.near.hearers)
-    service.finished, service.newest = True, end["exchanges"]
-    run.reporter.finished = True
-    began, told = time.monotonic(), False
-    while not hearers <= service.done:
-        run.reporter.raise_trouble()
-        for q in run.near.all:
-            service.say_done(q)
-        service.news.wait(1.0)
-        service.news.clear()
+def stay_for_others(
+    end: dict[str, Any],
+    names: tuple[str, ...],
+    near: Neighbours,
+    peers: Peers,
+    responder: Responder,
+    board: Board,
+    logs: Logs,
+    store: RunStore,
+    patience: float | None,
+) -> None:
+    """Stay until those who receive from this site are done, or for as long as the operator allows."""
+    hearers = set(near.hearers)
+    peers.finish(end["exchanges"])
+    board.update(finished=True)
+    began, logged = time.monotonic(), False
+    while not hearers <= peers.done():
+        board.raise_trouble()
+        for q in near.all:
+            responder.say_done(q)
+        peers.wait(1.0)
         waited = time.monotonic() - began
-        late = ", ".join(sorted(run.names[q] for q in hearers - service.done))
-        if late and waited > SOON and not told:
-            told = True
-            run.records.event("done, but stays", until_done=late)
-        if late and run.patience is not None and waited > run.patience:
+        late = ", ".join(sorted(names[q] for q in hearers - peers.done()))
+        if late and waited > SOON and not logged:
+            logged = True
+            logs.event("done, but stays", until_done=late)
+        if late and patience is not None and waited > patience:
             raise PausedError(
                 f"the model is written, but {late} may still need what this site sent last: start it again when they "
                 "are back, unless they are done too"
             )
-    for q in run.near.all:
-        service.say_done(q, answer=False)
-    run.keeping.write_end(**{**end, "acknowledged": True})
+    for q in near.all:
+        responder.say_done(q, answer=False)
+    store.write_end(**{**end, "acknowledged": True})
     time.sleep(GRACE)
 
 
-def end_of(keeping: Keeping, end: dict[str, Any]) -> End:
+def end_of(store: RunStore, end: dict[str, Any]) -> Fitted:
     """What a run ended with, or the error that it ended with."""
-    if end["failure"] is not None:
-        failure = end["failure"]
+    if (failure := end["failure"]) is not None:
         raise CollapseError(
             failure["site"], failure["component"], end["rounds"], failure["cause"],
             "All sites stopped; try fewer components, another start or a larger reg_covar",
         )  # fmt: skip
-    numbers: list[Any] = [float("nan") if end[name] is None else end[name] for name in End._fields[1:]]
-    return End(keeping.checkpoint(end["rounds"]), *numbers)
+    fitted: Fitted = store.result(Fit)
+    return fitted

@@ -1,10 +1,12 @@
-"""A site's part in the last sums: the information that all rows hold about the estimate, for standard errors.
+"""The information that all rows hold about the estimate, summed over the sites: for standard errors.
 
 The first sum is of the sites' estimates, so that all know their average and count in its units; the others are of
 the information, piece by piece, so that no message is long.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,32 +15,45 @@ from gaussip.errors import UncertaintyError
 from gaussip.exchange import sums
 from gaussip.inference.information import part_size, scales, site_part
 from gaussip.mixture.theta import Theta, to_psi, to_theta
-from gaussip.phases.masked_sums import Series, Summing
-from gaussip.phases.task import Own, Task
+from gaussip.phases.base import Context
+from gaussip.phases.masked_sums import SumsPhase
+from gaussip.phases.survey import facts_of
 from gaussip.rows.chunks import of_array
 from gaussip.starts.search import Standard
 
 FINE = 1 << 18  # by which estimates are multiplied before they are summed in whole steps
 
 
-class Informing(Series):
-    """The machine of one site.
+class Summed(NamedTuple):
+    """What the sites summed."""
 
-    Parameters
-    ----------
-    theta : the site's own estimate
-    standard : units that all sites know
-    mass : of all rows
-    """
+    scale: NDArray  #: (K, f), the units of the information
+    information: NDArray  #: of all rows; empty where a site could not compute its part
 
-    def __init__(
-        self, task: Task, index: int, own: Own, theta: Theta, standard: Standard, mass: float, secret: bytes
-    ) -> None:
-        self._task, self._own, self._theta, self._standard, self._mass = task, own, theta, standard, mass
-        super().__init__(Summing(secret, "information", index, len(task.sites), task.diameter))
-        self._robust = task.intervals == "robust"
-        self._own_part: NDArray | None = None
+
+class InformationPhase(SumsPhase):
+    """The sums of one site."""
+
+    name = "information"
+    doing = "summing"
+    Result = Summed
+
+    def __init__(self, context: Context, results: dict[str, Any]) -> None:
+        super().__init__(context)
+        self._task, self._local = context.task, context.local
+        self._theta: Theta = results["fit"].theta
+        facts = facts_of(results["start"].pieces, context.task)
+        self._standard, self._mass = Standard.of(facts.extents), float(facts.mass.sum())
+        self._robust = context.task.intervals == "robust"
+        self._local_part: NDArray | None = None
         self._totals: list[NDArray] = []
+
+    @classmethod
+    def begin(cls, context: Context, results: dict[str, Any]) -> InformationPhase | None:
+        """Where standard errors are asked for and the fit has converged, the same at all sites."""
+        if context.task.intervals == "none" or "fit" not in results or not results["fit"].converged:
+            return None
+        return cls(context, results)
 
     def _part(self) -> NDArray:
         if not self._totals:
@@ -59,29 +74,27 @@ class Informing(Series):
         return part_size(*self._theta.means.shape, robust=self._robust)
 
     @property
-    def scale(self) -> NDArray:
-        """In which the information is summed: by the average of the sites' estimates, the same at all."""
+    def _scale(self) -> NDArray:
+        """By the average of the sites' estimates, the same at all."""
         psi = self._totals[0].reshape(self._theta.means.shape[0], -1) / (FINE * len(self._task.sites))
         return scales(to_theta(self._standard.unit.original(psi)), self._mass)
 
     @property
-    def information(self) -> NDArray | None:
-        """Of all rows, in the end; None where a site cannot tell its part."""
-        if not self.over:
-            return None
-        failed, *rest = np.concatenate(self._totals[1:])
-        return None if failed else np.array(rest)
+    def result(self) -> Summed:
+        """Without information where a site could not compute its part."""
+        failed, *information = np.concatenate(self._totals[1:])
+        return Summed(self._scale, np.array([] if failed else information))
 
     def _whole_part(self) -> NDArray:
         """The site's part, after a mark that is not zero where it has none."""
-        if self._own_part is None:
-            rows = of_array(self._own.X, self._own.labels, self._own.weights)
+        if self._local_part is None:
+            rows = of_array(self._local.X, self._local.labels, self._local.weights)
             try:
                 part = site_part(
-                    rows, self._theta, self.scale, robust=self._robust,
+                    rows, self._theta, self._scale, robust=self._robust,
                     unlabelled_weight=self._task.unlabelled_weight, most=sums.LARGEST_SUM / len(self._task.sites),
                 )  # fmt: skip
-                self._own_part = np.concatenate([[0.0], part])
+                self._local_part = np.concatenate([[0.0], part])
             except UncertaintyError:  # the others must not wait for this site
-                self._own_part = np.append(1.0, np.zeros(self._size))
-        return self._own_part
+                self._local_part = np.append(1.0, np.zeros(self._size))
+        return self._local_part

@@ -1,42 +1,40 @@
-"""A site's part in a search: its sums at one theta after the other, and what all sites find in the end."""
+"""The search for a start, and for the number of components: all sites sum at the same mixtures, and find the same."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.mixture.theta import Theta
-from gaussip.phases import survey
-from gaussip.phases.masked_sums import Series, Summing
-from gaussip.phases.survey import Facts
-from gaussip.phases.task import Task
+from gaussip.phases.base import Context
+from gaussip.phases.masked_sums import SumsPhase
+from gaussip.phases.survey import centres_of, facts_of, rows_of
 from gaussip.rows.moments import Moments, prepared
-from gaussip.rows.rows import Rows
 from gaussip.selection.components import Selection, refuse_range
-from gaussip.starts.search import Best, Standard, Totals, part_of
-from gaussip.starts.search.numbers import over
+from gaussip.starts.search import Best, Standard, Totals, over, part_of
 
 
-class Searching(Series):
-    """The search that all sites run, from the same facts and sums.
+class StartSearch(SumsPhase):
+    """The search that all sites run, from the same facts and sums."""
 
-    Parameters
-    ----------
-    rows : the site's own
-    centres : (M, size), what all sites told for a start
-    """
+    name = "search"
+    doing = "searching"
+    Result = Theta
 
-    def __init__(self, task: Task, index: int, rows: Rows, facts: Facts, centres: NDArray, secret: bytes) -> None:
-        self._task, self._rows = task, rows
-        super().__init__(Summing(secret, "search", index, len(task.sites), task.diameter))
+    def __init__(self, context: Context, results: dict[str, Any]) -> None:
+        super().__init__(context)
+        self._task, task = context.task, context.task
+        self._rows = rows_of(context.local, task, task.n_components)
+        facts = facts_of(results["survey"].pieces, task)
         self._standard = Standard.of(facts.extents)
         first, last = task.numbers[0], task.numbers[-1]
         if first < last:
             refuse_range(first, last, float(facts.extents.mass.sum()), task.n_features)
-        shared = [self._standard.centres(site) for site in survey.shared_of(centres, task)]
+        shared = [self._standard.centres(site) for site in centres_of(results["centres"].pieces, task)]
         classes = None if facts.classes is None else self._standard.classes(facts.classes)
         unit = 1.0 if task.scale else self._standard.spread  # in which reg_covar is meant
         reg = task.reg_covar / (unit * np.ones(task.n_features)) ** 2
@@ -45,10 +43,28 @@ class Searching(Series):
         self._theta = next(self._search)
         self._best: Best | None = None
 
+    @classmethod
+    def begin(cls, context: Context, results: dict[str, Any]) -> StartSearch | None:
+        """Where a search is asked for."""
+        if context.resumed is not None or context.task.start != "search":
+            return None
+        return cls(context, results)
+
     @property
     def over(self) -> bool:
         """Whether the best mixture is known."""
         return self._best is not None
+
+    @property
+    def selection(self) -> Selection:
+        """What the search leads to."""
+        assert self._best is not None
+        return Selection.of(self._best, self._standard, self._task.criterion)
+
+    @property
+    def result(self) -> Theta:
+        """The best mixture of the number of components that was chosen."""
+        return self.selection.theta
 
     def _part(self) -> NDArray:
         K = len(self._theta.weights)
@@ -56,18 +72,11 @@ class Searching(Series):
             labelled = None if self._rows.labelled is None else self._rows.labelled[:K]
             self._measures = {K: prepared(replace(self._rows, labelled=labelled), K, 0.0)}
         with np.errstate(all="ignore"):  # a component that collapses divides by zero
-            found = self._measures[K](self._standard.original(self._theta))
-            return part_of(found, self._standard, len(self._task.sites))
+            moments = self._measures[K](self._standard.original(self._theta))
+            return part_of(moments, self._standard, len(self._task.sites))
 
     def _take(self, total: NDArray) -> None:
         try:
             self._theta = self._search.send(Totals.of(total, len(self._theta.weights)))
         except StopIteration as end:
             self._best = end.value
-
-    @property
-    def found(self) -> Selection | None:
-        """What the search led to; None while it goes on."""
-        if self._best is None:
-            return None
-        return Selection.of(self._best, self._standard, self._task.criterion)

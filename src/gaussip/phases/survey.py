@@ -1,86 +1,211 @@
-"""What sites tell all others once, before the first round: who is how large, where the features lie, where to start.
+"""What sites share once, before the first round: how large they are, where the features lie, and where to start.
 
-Every site's piece is flooded: each exchange takes the largest of what the neighbours know, and what is not known is
-minus infinity. All then compute the same from the same list.
+Every site's piece is flooded; all then compute the same from the same table.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gaussip.arrays import NDArray
+from gaussip.errors import GaussipError, StartError
+from gaussip.exchange import Message
 from gaussip.mixture.theta import Theta, reorder, width
-from gaussip.phases.task import Own, Task
+from gaussip.phases.base import Context, Phase
+from gaussip.phases.flooding import Flood
+from gaussip.phases.task import LocalData, Task
+from gaussip.rows.moments import mean_covariance
 from gaussip.rows.rows import Rows
-from gaussip.starts import shared as start
+from gaussip.starts import shared as starts
 from gaussip.starts.shared import Centres, Classes, Extent
 
 
-class Facts(NamedTuple):
-    """The first pieces of all sites."""
+class Table(NamedTuple):
+    """All sites' pieces."""
 
+    pieces: NDArray  #: (M, size)
+
+
+class Facts(NamedTuple):
+    """What the survey's pieces say."""
+
+    mass: NDArray  #: (M,), of the rows as they count in the fit
     extents: Extent
     classes: Classes | None  #: the labelled rows of all sites; None where there are none
 
     @property
     def spread(self) -> NDArray:
         """The agreed scale of the features."""
-        return start.location_and_spread(self.extents)[1]
+        return starts.location_and_spread(self.extents)[1]
 
 
-def table_of(piece: NDArray, index: int, n_sites: int) -> NDArray:
-    """What is known before the first exchange: one's own piece, (M, size)."""
-    table = np.full((n_sites, len(piece)), -np.inf)
-    table[index] = piece
-    return table
+class FloodPhase(Phase):
+    """A phase in which every site floods one piece."""
+
+    Result = Table
+    doing = "surveying"
+
+    def __init__(self, context: Context, piece: NDArray) -> None:
+        self._diameter = context.task.diameter
+        self.memory = Flood.of_site(piece, context.index, len(context.task.sites))
+
+    @property
+    def over(self) -> bool:
+        """After as many exchanges as the network is wide."""
+        return bool(self.memory.stage == self._diameter)
+
+    @property
+    def result(self) -> Table:
+        """The same table at all sites."""
+        return Table(self.memory.table)
+
+    def message(self) -> Message:
+        """The table as far as it is known."""
+        return self.memory.message()  # type: ignore[no-any-return]
+
+    def check(self, message: Message) -> bool:
+        """Whether a neighbour's table agrees with what is known."""
+        return bool(self.memory.agrees(message))
+
+    def absorb(self, heard: Message) -> None:
+        """One exchange of the flood."""
+        self.memory = self.memory.after(heard)
 
 
-def can_be_told(told: NDArray, known: NDArray) -> bool:
-    """Whether a neighbour's table agrees with one's own: whole rows, the same where both know, mine among them."""
-    there, here = np.isfinite(told), np.isfinite(known)
-    rows = there.all(axis=1)
-    if not (rows | (told == -np.inf).all(axis=1)).all():
+class Survey(FloodPhase):
+    """Every site's mass, mean and variances, and the sums of its labelled rows by class."""
+
+    name = "survey"
+
+    @classmethod
+    def begin(cls, context: Context, results: dict[str, Any]) -> Survey:
+        """From the site's own rows."""
+        rows = rows_of(context.local, context.task, context.task.n_components)
+        return cls(context, facts_piece(context.local, rows))
+
+
+class SharedCentres(FloodPhase):
+    """Every site's centres by k-means."""
+
+    name = "centres"
+
+    @classmethod
+    def begin(cls, context: Context, results: dict[str, Any]) -> SharedCentres | None:
+        """Where the start is made of centres."""
+        if context.resumed is not None or context.task.start not in ("kmeans", "search"):
+            return None
+        facts = facts_of(results["survey"].pieces, context.task)
+        return cls(context, centres_piece(context.local, facts.spread, context.task))
+
+
+class Agreed(NamedTuple):
+    """What all sites agreed on before the first round; the fit needs nothing else of the phases before."""
+
+    pieces: NDArray  #: (M, size), the survey's
+    weights: NDArray  #: of the start, in the units of the table, or of the basis
+    means: NDArray
+    covariances: NDArray
+    target: NDArray  #: (p, p), what shrinkage draws covariances towards, in the same units
+
+    @property
+    def start(self) -> Theta:
+        """The start as a mixture."""
+        return Theta(self.weights, self.means, self.covariances)
+
+
+class AgreedStart(Phase):
+    """The start that all sites compute from the same tables; it needs no exchange."""
+
+    name = "start"
+    doing = "surveying"
+    Result = Agreed
+    over = True
+    memory = ()
+
+    def __init__(self, result: Agreed) -> None:
+        self._result = result
+
+    @classmethod
+    def begin(cls, context: Context, results: dict[str, Any]) -> AgreedStart:
+        """From what was shared, the search's choice, or the checkpoint that the run continues."""
+        pieces = results["survey"].pieces
+        if context.resumed is not None:
+            return cls(Agreed(pieces, *context.resumed.start, context.resumed.target))
+        if "search" in results:
+            start = Theta(*results["search"])
+        else:
+            centres = results["centres"].pieces if "centres" in results else None
+            try:
+                start = start_of(facts_of(pieces, context.task), centres, context.task)
+            except GaussipError:
+                raise
+            except ValueError as error:
+                raise StartError(f"the sites' pieces do not give a start: {error}") from error
+        return cls(Agreed(pieces, *start, mean_covariance(start)))
+
+    @property
+    def result(self) -> Agreed:
+        """The start, and what shrinkage draws towards."""
+        return self._result
+
+    def message(self) -> Message:
+        """Nothing is exchanged."""
+        return {}
+
+    def check(self, message: Message) -> bool:
+        """Nothing is exchanged."""
         return False
-    both = rows & here.all(axis=1)
-    return bool((told[both] == known[both]).all())
+
+    def absorb(self, heard: Message) -> None:
+        """Nothing is exchanged."""
 
 
-def facts_piece(own: Own, rows: Rows) -> NDArray:
+def rows_of(local: LocalData, task: Task, n_components: int) -> Rows:
+    """A site's rows, ready for the hot function."""
+    X, labels, weights = local
+    return Rows.of_sites(
+        [X], None if labels is None else [labels], None if weights is None else [weights], n_components,
+        unlabelled_weight=task.unlabelled_weight,
+    ).one(0)  # fmt: skip
+
+
+def facts_piece(local: LocalData, rows: Rows) -> NDArray:
     """A site's mass, mean and variances, and the sums of its labelled rows by class."""
-    extent = start.extent_of(own.X, own.weights)
+    extent = starts.extent_of(local.X, local.weights)
     labelled = [] if rows.labelled is None else [np.ravel(rows.centres), np.ravel(rows.labelled)]
     return np.concatenate([[float(rows.mass)], [float(extent.mass)], extent.mean, extent.variance, *labelled])
 
 
-def facts_of(table: NDArray, task: Task) -> Facts:
-    """All sites' pieces; each array in one piece, as in a simulation: sums of strided ones may end otherwise."""
+def facts_of(pieces: NDArray, task: Task) -> Facts:
+    """What all sites' pieces say; arrays are contiguous, as in a simulation: strided sums may round otherwise."""
     p, K = task.n_features, task.n_components
-    _, mass, means, variances, centres, sums = np.split(
-        table, np.cumsum([1, 1, p, p, p if task.labelled else 0]), axis=1
+    mass, counts, means, variances, centres, sums = np.split(
+        pieces, np.cumsum([1, 1, p, p, p if task.labelled else 0]), axis=1
     )
-    extents = Extent(mass[:, 0].copy(), means.copy(), variances.copy())
+    extents = Extent(counts[:, 0].copy(), means.copy(), variances.copy())
     if not task.labelled:
-        return Facts(extents, None)
+        return Facts(mass[:, 0].copy(), extents, None)
     centres, sums = centres.copy(), sums.copy().reshape(-1, K, width(p))
-    return Facts(extents, start.classes_of(sums, centres) if sums[..., 0].any() else None)
+    classes = starts.classes_of(sums, centres) if sums[..., 0].any() else None
+    return Facts(mass[:, 0].copy(), extents, classes)
 
 
-def centres_piece(own: Own, spread: NDArray, task: Task) -> NDArray:
+def centres_piece(local: LocalData, spread: NDArray, task: Task) -> NDArray:
     """A site's contribution to a k-means start: counts, means and the scatter within, zeros for what it has not."""
     K, p = task.n_components, task.n_features
-    found = start.site_centres(own.X, K, spread, task.seed, own.weights, task.min_count)
+    centres = starts.site_centres(local.X, K, spread, task.seed, local.weights, task.min_count)
     counts, means = np.zeros(K), np.zeros((K, p))
-    counts[: len(found.counts)], means[: len(found.counts)] = found.counts, found.means
-    return np.concatenate([counts, means.ravel(), found.within.ravel()])
+    counts[: len(centres.counts)], means[: len(centres.counts)] = centres.counts, centres.means
+    return np.concatenate([counts, means.ravel(), centres.within.ravel()])
 
 
-def shared_of(centres: NDArray, task: Task) -> list[Centres]:
+def centres_of(pieces: NDArray, task: Task) -> list[Centres]:
     """All sites' centres."""
     K, p = task.n_components, task.n_features
     shared = []
-    for piece in centres:
+    for piece in pieces:
         here = piece[:K] > 0
         means = piece[K : K + K * p].reshape(K, p)
         shared.append(Centres(piece[:K][here], means[here], piece[K + K * p :].reshape(p, p)))
@@ -91,11 +216,11 @@ def start_of(facts: Facts, centres: NDArray | None, task: Task) -> Theta:
     """The start that all sites compute."""
     K, p = task.n_components, task.n_features
     if isinstance(task.start, Theta):
-        return start.checked(task.start, K, p)
+        return starts.checked(task.start, K, p)
     if centres is None:
         classes = facts.classes or Classes(np.zeros(K), np.zeros((K, p)), np.zeros((K, p, p)))
-        return start.checked(start.from_classes(classes, facts.spread), K, p)
-    theta = start.from_centres(shared_of(centres, task), K, facts.spread, task.seed)
+        return starts.checked(starts.from_classes(classes, facts.spread), K, p)
+    theta = starts.from_centres(centres_of(centres, task), K, facts.spread, task.seed)
     if facts.classes is not None:
-        theta = reorder(theta, start.order_of(theta, facts.classes))
-    return start.checked(theta, K, p)
+        theta = reorder(theta, starts.order_of(theta, facts.classes))
+    return starts.checked(theta, K, p)

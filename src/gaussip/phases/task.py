@@ -9,24 +9,70 @@ from scipy import sparse
 
 from gaussip import algorithms
 from gaussip.algorithms import Algorithm
-from gaussip.algorithms.base import warn_if_not_pooled
+from gaussip.algorithms.base import NEIGHBOURS, warn_if_not_pooled
 from gaussip.algorithms.stopping import stopping_together
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, LabelError, SettingError
 from gaussip.mixture.theta import Theta, width
 from gaussip.networks import diameter, mixing_weights, two_way_weights
-from gaussip.phases.basis import Reduction, Wanted, wanted_of
+from gaussip.phases.averaging import Plan, plan_of
 from gaussip.rows.checks import check_mean_weight
 
 LONGEST = 1 << 14  # numbers in a message of sums
+CHUNK = 2**17  # numbers in a message of a basis, a megabyte
 
 
-class Own(NamedTuple):
+class LocalData(NamedTuple):
     """A site's own rows."""
 
     X: NDArray  #: (n, p)
     labels: NDArray | None  #: (n,), component numbers, -1 where unlabelled
     weights: NDArray | None  #: (n,)
+
+
+class Reduction(NamedTuple):
+    """How features are to be reduced."""
+
+    keep: float | int  #: components, or the share of the variance that they exceed
+    standardise: bool  #: whether features are first divided by their standard deviations
+    most: int  #: the most components that may be kept
+
+
+class Wanted(NamedTuple):
+    """The basis that is to be agreed on, and over what network."""
+
+    keep: float | int  #: as in `Reduction`
+    standardise: bool
+    most: int
+    n_features: int
+    sites: tuple[str, ...]
+    plan: Plan
+    diameter: int
+
+    @property
+    def longest(self) -> int:
+        """Numbers that no message exceeds."""
+        largest = max(self.n_covariances, self.flat_size(self.most))
+        return max(min(CHUNK, largest), len(self.sites), 1 + self.n_features)
+
+    @property
+    def room(self) -> int:
+        """Bytes that no memory exceeds."""
+        return 8 * (2 * self.longest + 1 + self.n_features + self.n_covariances + self.flat_size(self.most)) + 1024
+
+    @property
+    def n_covariances(self) -> int:
+        """Variances, and covariances of two features."""
+        return self.n_features * (self.n_features + 1) // 2
+
+    def flat_size(self, d: int) -> int:
+        """Numbers that a basis of d components takes."""
+        return 2 + 2 * self.n_features + d * (1 + self.n_features)
+
+
+def wanted_of(reduction: Reduction, n_features: int, sites: tuple[str, ...], W: Any) -> Wanted:
+    """What sites over a network are to agree on."""
+    return Wanted(*reduction, n_features, sites, plan_of(W), max(1, diameter(W)))
 
 
 class Task(NamedTuple):
@@ -53,6 +99,7 @@ class Task(NamedTuple):
     at_least: int | None = None  #: components, where their number is to be chosen up to n_components
     criterion: str = "bic"  #: by which it is chosen
     intervals: str = "none"  #: "plain" or "robust", where standard errors are wanted
+    classes: tuple[str, ...] = ()  #: names of the classes, in the order of their components
 
     @property
     def numbers(self) -> range:
@@ -91,8 +138,8 @@ def make_task(
     if len(sites) < 2:
         raise SettingError(f"sites that work together are at least two, not {len(sites)}")
     made = algorithms.make(algorithm, eta)
-    if not made.exchanges:
-        able = ", ".join(sorted(name for name, kind in algorithms.REGISTRY.items() if kind.exchanges))
+    if made.source != NEIGHBOURS:
+        able = ", ".join(algorithms.between_sites())
         raise SettingError(f"algorithm {algorithm!r} does not run between sites; use one of {able}")
     W = mixing_weights(network, sites, mixing, network_seed)
     if made.two_way:
@@ -103,23 +150,23 @@ def make_task(
     return Task(sites, W, across, stopping_together(made, across), wanted=wanted, **rest)
 
 
-def refuse_few(own: Own, task: Task) -> None:
+def refuse_few(local: LocalData, task: Task) -> None:
     """Refuse to share statistics of fewer rows than agreed: one row's mean is that row."""
-    counts = own.weights > 0 if own.weights is not None else np.ones(len(own.X), dtype=bool)
+    counts = local.weights > 0 if local.weights is not None else np.ones(len(local.X), dtype=bool)
     if counts.sum() < task.min_count:
         raise DataError(
             f"the table has {counts.sum()} rows that count, fewer than min_count={task.min_count}: what the site "
-            "sends would tell too much of them"
+            "sends would reveal too much of them"
         )
-    if task.start == "search" and own.weights is not None:
-        check_mean_weight([own.weights])
-    if own.labels is None:
+    if task.start == "search" and local.weights is not None:
+        check_mean_weight([local.weights])
+    if local.labels is None:
         return
-    of_class = np.bincount(own.labels[(own.labels >= 0) & counts], minlength=task.n_components)
-    few = [(k, n) for k, n in enumerate(of_class.tolist()) if 0 < n < task.min_count]
-    if few:
-        k, n = few[0]
-        raise LabelError(
-            f"class number {k + 1} has {n} labelled row{'s' * (n > 1)} here, fewer than min_count={task.min_count}: "
-            "what the site sends would tell too much of them; leave their labels out at this site"
-        )
+    of_class = np.bincount(local.labels[(local.labels >= 0) & counts], minlength=task.n_components)
+    for k, n in enumerate(of_class.tolist()):
+        if 0 < n < task.min_count:
+            name = repr(task.classes[k]) if k < len(task.classes) else f"number {k + 1}"
+            raise LabelError(
+                f"class {name} has {n} labelled row{'s' * (n > 1)} here, fewer than min_count={task.min_count}: "
+                "what the site sends would reveal too much of them; leave their labels out at this site"
+            )

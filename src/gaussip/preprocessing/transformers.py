@@ -17,7 +17,9 @@ from gaussip.exchange import Stacked
 from gaussip.mixture.theta import unvech
 from gaussip.networks import mixing_weights
 from gaussip.phases.averaging import average
-from gaussip.phases.basis import Agreement, Reduction, agree, wanted_of
+from gaussip.phases.base import run_together
+from gaussip.phases.basis import BasisPhase
+from gaussip.phases.task import Reduction, wanted_of
 from gaussip.rows.basis import Basis, check_keep, load, scale_of
 from gaussip.rows.checks import check_cells
 from gaussip.rows.problem import seeds_of
@@ -160,15 +162,18 @@ class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
         split = self._by_site(X, sites)
         names = tuple(map(str, split.names))
         wanted = wanted_of(Reduction(keep, bool(self.standardise), p), p, names, split.W)
-        machines = [Agreement(x, m, wanted) for m, x in enumerate(split.values)]
-        exchange = Stacked(split.W)
-        self.n_exchanges_ = agree(machines, exchange, self._watch)
+        phases = [BasisPhase(x, m, wanted) for m, x in enumerate(split.values)]
+        exchange, self.n_exchanges_ = Stacked(split.W), 0
+
+        def watch(phase: BasisPhase) -> None:
+            self.n_exchanges_ += 1
+            self._watch(phase.share_done)
+
+        run_together(phases, exchange, watch)
         self.bytes_ = exchange.bytes_sent
-        basis = machines[0].basis
-        assert basis is not None
         self.sites_ = split.names
-        self.covariance_ = unvech(machines[0].memory.covariance)
-        self._keep(basis)
+        self.covariance_ = unvech(phases[0].memory.covariance)
+        self._keep(phases[0].result)
         return self
 
     def _keep(self, basis: Basis) -> None:

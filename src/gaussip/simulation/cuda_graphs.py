@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from gaussip.arrays import Array, to_numpy
+from gaussip.arrays.trees import leaves, mapped
 from gaussip.simulation.rounds import Carry, Look, Rounds, Seen
 
 LENGTH = 50  # rounds of one graph; a second graph of one round goes the rest of the way to a mark
@@ -29,11 +32,11 @@ def _in_batches(rounds: Rounds, carry: Carry, max_rounds: int, marks: Sequence[i
     carry = first.carry
     done = 1
     each = sent = rounds.exchange.bytes_sent
-    if not first.rounds or not all(hasattr(leaf, "shape") for leaf in _leaves(carry.state)):
+    if not first.rounds or not all(hasattr(leaf, "shape") for leaf in leaves(carry.state)):
         for look in rounds.one_by_one(carry, max_rounds - done):
             yield Look(look.carry, [(done + n, seen, sent) for n, seen, sent in look.rounds], look.before)
         return
-    held = _copied(carry)
+    held = mapped(lambda array: array.clone().contiguous(), carry)
     captured: dict[int, tuple[Any, list[Array]]] = {}
     for mark in sorted({*(mark for mark in marks if mark < max_rounds), max_rounds}):
         while done < mark:
@@ -57,19 +60,13 @@ def _captured(rounds: Rounds, held: Carry, length: int) -> tuple[Any, list[Array
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         now, seen = held, []
         for _ in range(length):
-            now, one = rounds(now)
-            seen.append(one)
-        together = [torch.stack(list(parts)) for parts in zip(*seen, strict=True)]
-        for place, value in zip(_leaves(held), _leaves(now), strict=True):
+            now, numbers = rounds(now)
+            assert numbers is not None
+            seen.append(numbers)
+        together = [
+            torch.stack(list(parts)) if hasattr(parts[0], "shape") else np.asarray(parts)
+            for parts in zip(*seen, strict=True)
+        ]
+        for place, value in zip(leaves(held), leaves(now), strict=True):
             place.copy_(value)
     return graph, together
-
-
-def _leaves(tree: Any) -> list[Array]:
-    """What nested tuples hold, in order."""
-    return [leaf for part in tree for leaf in _leaves(part)] if isinstance(tree, tuple) else [tree]
-
-
-def _copied(tree: Any) -> Any:
-    """The same nested NamedTuples with arrays of their own."""
-    return type(tree)(*map(_copied, tree)) if isinstance(tree, tuple) else tree.clone().contiguous()

@@ -9,6 +9,8 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.mixture.theta import Theta
 
+WHOLE_SAMPLE, SIMULATION, MPI, SITE = "whole sample", "simulation", "mpi", "site"  # where a fit comes from
+
 
 class History(NamedTuple):
     """What is recorded of each round; arrays over rounds, then over replicates where there are any."""
@@ -17,12 +19,14 @@ class History(NamedTuple):
     log_likelihood: NDArray  #: mean per unit of row weight, at the thetas the round's moments were taken at
     change: NDArray  #: largest move of psi at any site, divided by eta, in the start's standard units
     disagreement: NDArray  #: root mean square distance of the sites' psi from their mean, same units
+    step: NDArray  #: the step in force
+    restarts: NDArray  #: how often all sites went back so far
     bytes: NDArray  #: bytes sent over the whole network since the first round
 
     @classmethod
     def of(cls, rounds: list[tuple[Any, ...]]) -> History:
         """The history of rounds given one after the other."""
-        return cls(*(np.asarray([one[j] for one in rounds]) for j in range(len(cls._fields))))
+        return cls(*(np.asarray([record[j] for record in rounds]) for j in range(len(cls._fields))))
 
 
 class Progress(NamedTuple):
@@ -33,4 +37,6 @@ class Progress(NamedTuple):
     log_likelihood: NDArray
     change: NDArray
     disagreement: NDArray
+    step: NDArray
+    restarts: NDArray
     bytes: int

@@ -1,4 +1,4 @@
-"""One round of a run and what is seen of it, without a look at the numbers: so that a GPU need not wait for the host.
+"""One round of a run and what is recorded of it, without a look at the numbers: a GPU need not wait for the host.
 
 Replicates that have converged, or in which a component collapsed, stay as they were before: a replicate's result does
 not depend on which others run beside it, or for how long.
@@ -6,16 +6,17 @@ not depend on which others run beside it, or for how long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from gaussip.algorithms import Algorithm, one_round
+from gaussip.algorithms.base import Measure
 from gaussip.arrays import Array, keep, namespace, to_numpy
 from gaussip.exchange import Stacked
 from gaussip.mixture.theta import Psi, Theta, to_psi
-from gaussip.mixture.units import measure, unit_of_start
+from gaussip.mixture.units import measure as moved
+from gaussip.mixture.units import unit_of_start
 from gaussip.mixture.validity import healthy
-from gaussip.rows.moments import Moments
 
 
 class Carry(NamedTuple):
@@ -34,6 +35,8 @@ class Seen(NamedTuple):
     log_likelihood: Array
     change: Array
     disagreement: Array
+    step: Array | float  #: the step in force; a plain number where it never changes
+    restarts: Array | float
     converged: Array
     collapsed: Array
 
@@ -51,14 +54,12 @@ class Rounds:
 
     Parameters
     ----------
-    measured : gives each site's moments at its theta
+    measure : gives each site's moments at its theta
     mass : (..., M)
     """
 
-    def __init__(
-        self, algorithm: Algorithm, exchange: Stacked, measured: Callable[[Theta], Moments], mass: Array, tol: float
-    ) -> None:
-        self.algorithm, self.exchange, self.measured = algorithm, exchange, measured
+    def __init__(self, algorithm: Algorithm, exchange: Stacked, measure: Measure, mass: Array, tol: float) -> None:
+        self.algorithm, self.exchange, self.measure = algorithm, exchange, measure
         self._mass = namespace(mass).sum(mass, axis=-1)
         self._tol = tol
 
@@ -72,20 +73,21 @@ class Rounds:
     def __call__(self, carry: Carry) -> tuple[Carry, Seen | None]:
         """One round; nothing is seen where the algorithm only exchanged."""
         xp = namespace(carry.psi)
-        after, _, found = one_round(self.algorithm, carry.state, self.exchange, self.measured)
-        if found is None:
+        after, step = one_round(self.algorithm, carry.state, self.exchange, self.measure)
+        if step is None:
             return carry._replace(state=keep(carry.converged | carry.collapsed, carry.state, after)), None
-        reached = self.algorithm.estimate(after)
-        sound = xp.all(healthy(reached) & xp.isfinite(found.log_likelihood), axis=-1)
+        info, reached = step.info, self.algorithm.estimate(after)
+        sound = xp.all(healthy(reached) & xp.isfinite(step.moments.log_likelihood), axis=-1)
         collapsed = carry.collapsed | (~sound & ~carry.converged)
         done = carry.converged | collapsed
         theta = keep(done, carry.theta, reached)
-        psi, change, disagreement = measure(theta, self._unit, carry.psi)
+        psi, change, disagreement = moved(theta, self._unit, carry.psi)
         change = change / self.algorithm.eta
-        known = getattr(self.algorithm, "known_move", None)
-        converged = carry.converged | ((change if known is None else known(after)[..., 0]) <= self._tol)
-        log_likelihood = xp.sum(found.log_likelihood, axis=-1) / self._mass
-        seen = Seen(log_likelihood, change, disagreement, converged, collapsed)
+        converged = carry.converged | ((change if info.settled is None else info.settled[..., 0]) <= self._tol)
+        log_likelihood = xp.sum(step.moments.log_likelihood, axis=-1) / self._mass
+        seen = Seen(
+            log_likelihood, change, disagreement, _first(info.step), _first(info.restarts), converged, collapsed
+        )
         return Carry(keep(done, carry.state, after), theta, psi, converged, collapsed), seen
 
     def one_by_one(self, carry: Carry, max_rounds: int) -> Iterator[Look]:
@@ -97,3 +99,8 @@ class Rounds:
                 yield Look(carry, [], before)
             else:
                 yield Look(carry, [(number, Seen(*map(to_numpy, seen)), self.exchange.bytes_sent)], before)
+
+
+def _first(values: Array | float) -> Array | float:
+    """Of all sites, where they have the same, (..., M) to (...)."""
+    return values if isinstance(values, int | float) else values[..., 0]

@@ -72,8 +72,8 @@ def simulate(
     warn_if_not_pooled(algorithm, W, weighting, names)
     start = broadcast(start, rows.shape)
     exchange = Stacked(W, site_axis=len(rows.shape) - 1)
-    measured = partial(moments, rows, reg_covar=reg_covar, shrinkage=shrinkage)
-    rounds = Rounds(algorithm, exchange, measured, rows.mass, tol)
+    measure = partial(moments, rows, reg_covar=reg_covar, shrinkage=shrinkage)
+    rounds = Rounds(algorithm, exchange, measure, rows.mass, tol)
     carry = rounds.begin(start, algorithm.init(start, site_facts(rows.mass, W, weighting)))
     on_gpu = getattr(start.means, "is_cuda", False) and rows.in_memory
     driver = partial(in_batches, marks=marks) if on_gpu else Rounds.one_by_one
@@ -95,7 +95,7 @@ def simulate(
                         raise error
                     collapse = collapse or error
                 converged = seen.converged
-                seen_rounds.append((number, *seen[:3], sent))
+                seen_rounds.append((number, *seen[:5], sent))
                 if watch is not None:
                     watch(Progress(carry.theta, *seen_rounds[-1]))
                 if (converged | seen.collapsed).all():
@@ -109,11 +109,10 @@ def simulate(
 def _explain(rounds: Rounds, carry: Carry, number: int, names: Sequence[Any], fresh: NDArray) -> CollapseError:
     """The error for replicates that collapsed: the round is run again from where they stood before it."""
     sent = rounds.exchange.bytes_sent
-    after, at, found = one_round(rounds.algorithm, carry.state, rounds.exchange, rounds.measured)
+    after, step = one_round(rounds.algorithm, carry.state, rounds.exchange, rounds.measure)
     rounds.exchange.bytes_sent = sent  # nothing is sent a second time
-    assert at is not None
-    assert found is not None
-    for theta, sound in ((at, found.log_likelihood), (rounds.algorithm.estimate(after), None)):
+    assert step is not None
+    for theta, sound in ((step.theta, step.moments.log_likelihood), (rounds.algorithm.estimate(after), None)):
         finite = healthy(theta) if sound is None else namespace(sound).isfinite(sound)
         unhealthy = fresh[..., None] & ~to_numpy(finite)
         if unhealthy.any():
