@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from gaussip.algorithms import REGISTRY, Algorithm, Site, make, one_round
+from gaussip.algorithms import REGISTRY, Algorithm, Site, has_step, make, one_round
 from gaussip.algorithms.site import site_facts
 from gaussip.errors import CollapseError, SettingError
 from gaussip.mixture.theta import Theta, consensus, pack, reorder
@@ -190,6 +190,26 @@ def test_an_algorithm_improves_on_its_start(name):
         return ((pack(theta) - pack(data.truth)) ** 2).sum()
 
     assert error(middle) < 0.2 * error(begin)
+
+
+def test_every_algorithm_from_the_command_line_and_in_diagnosis(dataset, tmp_path):
+    """Each is fitted by name, its file is diagnosed with the step that was in force, and all are compared at once."""
+    from command import gaussip
+    from gaussip import NetworkGaussianMixture
+    from gaussip.diagnosis import evidence_of
+
+    compared = gaussip("simulate", "--algorithms", ",".join(ALL), "--network", "ring", "--rows", "400",
+                       "--sites", "4", "--rounds", "12", "--replicates", "1", "--json")  # fmt: skip
+    assert compared.returncode == 0, compared.stderr
+    for name in ALL:
+        assert REGISTRY[name].title in compared.stdout
+        mixture = NetworkGaussianMixture(3, algorithm=name, eta=ETA, max_rounds=12, init_params="labels", tol=1e-9)
+        with pytest.warns(UserWarning, match="not converged"):
+            mixture.fit(dataset.X, dataset.labels, sites=dataset.sites)
+        mixture.save(tmp_path / f"{name}.npz")
+        run = evidence_of(tmp_path / f"{name}.npz")
+        assert (run.algorithm, run.eta) == (name, float(mixture.history_["step"][-1]))
+        assert run.eta == {"exact": 0.9}.get(name, REGISTRY[name](ETA).eta if has_step(name) else 1.0)
 
 
 def test_one_round_may_end_without_a_pass_over_the_rows(rows, start):

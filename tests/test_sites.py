@@ -12,11 +12,11 @@ import pytest
 from command import gaussip
 from federations import Federation
 from gaussip import NetworkGaussianMixture
-from gaussip.algorithms import REGISTRY
+from gaussip.algorithms import REGISTRY, between_sites
 from gaussip.exchange import wire
 from gaussip.node.journal import Journal
 
-DECENTRALISED = sorted(name for name, kind in REGISTRY.items() if kind.exchanges)
+DECENTRALISED = between_sites()
 pytestmark = pytest.mark.filterwarnings("ignore:not converged", "ignore::gaussip.errors.PooledTargetWarning")
 
 
@@ -61,7 +61,7 @@ def test_a_run_that_converges_and_what_it_leaves(tmp_path):
         survey = 2 * 2  # two floods over a ring of four
         assert [line["exchange"] for line in audit] == list(range(1, whole.n_rounds + survey + 1))
         assert audit[-1]["to"] == ["s0.trial", "s2.trial"]
-        journal = Journal(folder / "runs" / told["run"], 32, 2, sites.description.task().longest_message)
+        journal = Journal(folder / "runs" / told["run"], NAMES, 32, 2, sites.description.task().longest_message)
         last = journal.message(audit[-1]["exchange"])
         journal.close()
         assert (audit[-1]["sha256"], audit[-1]["bytes"]) == (wire.digest(last), len(last))
