@@ -49,24 +49,24 @@ def test_a_split_and_a_merger_keep_the_mixture_s_mean_and_covariance(data):
 def test_a_climb_is_scikit_learn_s_em_from_the_same_start(data):
     """To the resolution of the sums that sites agree on."""
     problem = prepare(data.X, None, NAMES[data.sites], n_components=3, network="complete")
-    standard, shared, _ = shared_by(problem.values, None, problem.rows, 3, 0)
+    unit, shared, _ = shared_by(problem.values, None, problem.rows, 3, 0)
     begin = candidates.drawn(shared, 3, 0)
-    one = climb.Climb(begin, climb.Rule(np.zeros(3)))
+    from_start = climb.Climb(begin, climb.Rule(np.zeros(3)))
 
     def search():
-        yield from one.go(8)
+        yield from from_start.go(8)
 
-    run(search(), problem.rows, standard)
-    X = (data.X - standard.location) / standard.spread
+    run(search(), problem.rows, unit)
+    X = unit.standard_rows(data.X)
     theirs = GaussianMixture(
         3, reg_covar=0, tol=0, max_iter=7, weights_init=begin.weights, means_init=begin.means,
         precisions_init=np.linalg.inv(begin.covariances),
     )  # fmt: skip
     with pytest.warns(UserWarning, match="converge"):
         theirs.fit(X)
-    np.testing.assert_allclose(one.theta.means, theirs.means_, atol=1e-6)
-    np.testing.assert_allclose(one.theta.covariances, theirs.covariances_, atol=1e-6)
-    np.testing.assert_allclose(one.totals.log_likelihood, theirs.score_samples(X).sum(), rtol=1e-8)
+    np.testing.assert_allclose(from_start.theta.means, theirs.means_, atol=1e-6)
+    np.testing.assert_allclose(from_start.theta.covariances, theirs.covariances_, atol=1e-6)
+    np.testing.assert_allclose(from_start.totals.log_likelihood, theirs.score_samples(X).sum(), rtol=1e-8)
 
 
 @pytest.mark.parametrize("labelled", [False, True])

@@ -13,10 +13,10 @@ from gaussip.errors import UncertaintyError
 from gaussip.exchange import sums
 from gaussip.inference.information import part_size, scales, site_part
 from gaussip.mixture.theta import Theta, to_psi, to_theta
+from gaussip.mixture.units import Unit
 from gaussip.phases.masked_sums import Series, Summing
 from gaussip.phases.task import Own, Task
 from gaussip.rows.chunks import of_array
-from gaussip.starts.search import Standard
 
 FINE = 1 << 18  # by which estimates are multiplied before they are summed in whole steps
 
@@ -27,14 +27,14 @@ class Informing(Series):
     Parameters
     ----------
     theta : the site's own estimate
-    standard : units that all sites know
+    unit : which all sites know
     mass : of all rows
     """
 
     def __init__(
-        self, task: Task, index: int, own: Own, theta: Theta, standard: Standard, mass: float, secret: bytes
+        self, task: Task, index: int, own: Own, theta: Theta, unit: Unit, mass: float, secret: bytes
     ) -> None:
-        self._task, self._own, self._theta, self._standard, self._mass = task, own, theta, standard, mass
+        self._task, self._own, self._theta, self._unit, self._mass = task, own, theta, unit, mass
         super().__init__(Summing(secret, "information", index, len(task.sites), task.diameter))
         self._robust = task.intervals == "robust"
         self._own_part: NDArray | None = None
@@ -42,7 +42,7 @@ class Informing(Series):
 
     def _part(self) -> NDArray:
         if not self._totals:
-            return np.asarray(FINE * self._standard.unit.standard(to_psi(self._theta)).ravel())
+            return np.asarray(FINE * self._unit.standard(to_psi(self._theta)).ravel())
         size, done = self._task.piece, len(self._totals) - 1
         return self._whole_part()[done * size : (done + 1) * size]
 
@@ -62,7 +62,7 @@ class Informing(Series):
     def scale(self) -> NDArray:
         """In which the information is summed: by the average of the sites' estimates, the same at all."""
         psi = self._totals[0].reshape(self._theta.means.shape[0], -1) / (FINE * len(self._task.sites))
-        return scales(to_theta(self._standard.unit.original(psi)), self._mass)
+        return scales(to_theta(self._unit.original(psi)), self._mass)
 
     @property
     def information(self) -> NDArray | None:

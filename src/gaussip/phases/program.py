@@ -31,8 +31,7 @@ from gaussip.rows.basis import Basis
 from gaussip.rows.moments import Shrinkage, mean_covariance, prepared
 from gaussip.rows.rows import Rows
 from gaussip.selection import Selection
-from gaussip.starts.search import Standard
-from gaussip.starts.shared import location_and_spread
+from gaussip.starts.search import unit_of_extents
 
 
 class Program:
@@ -205,11 +204,10 @@ class Program:
                 )
         begin, target = agreed.start, agreed.target
         if self.task.scale:
-            self._location, self._spread = location_and_spread(survey.facts_of(agreed.facts, self._described).extents)
-            self._rows = self._laid_out((self._own.X - self._location) / self._spread)
-            squares = self._spread[:, None] * self._spread
-            begin = Theta(begin.weights, (begin.means - self._location) / self._spread, begin.covariances / squares)
-            target = target / squares
+            self._unit = unit_of_extents(survey.facts_of(agreed.facts, self._described).extents)
+            self._rows = self._laid_out(self._unit.standard_rows(self._own.X))
+            begin = self._unit.standard_theta(begin)
+            target = target / self._unit.squares
         facts = site_facts(agreed.facts[:, 0].copy(), self.task.W, self.task.weighting)
         shrinkage = Shrinkage(self.task.shrinkage, target) if self.task.shrinkage else None
         self._measure = prepared(self._rows, self.task.n_components, self.task.reg_covar, shrinkage)
@@ -253,9 +251,9 @@ class Program:
 
     def _informing(self) -> Informing:
         assert self.agreed is not None
-        standard = Standard.of(survey.facts_of(self.agreed.facts, self._described).extents)
+        unit = unit_of_extents(survey.facts_of(self.agreed.facts, self._described).extents)
         mass = float(self.agreed.facts[:, 0].sum())
-        return Informing(self.task, self.index, self._own, self.estimate(), standard, mass, self._secret)
+        return Informing(self.task, self.index, self._own, self.estimate(), unit, mass, self._secret)
 
     def resume_intervals(self, memory: Fitted, totals: Sequence[NDArray]) -> None:
         """Go on summing the information from a memory that was kept, after so many sums."""
@@ -302,7 +300,4 @@ class Program:
         if self.phase < FIT:
             raise RuntimeError("there is no estimate before the first round")
         theta = self.task.algorithm.estimate(self._state)
-        if not self.task.scale:
-            return theta
-        squares = self._spread[:, None] * self._spread
-        return Theta(theta.weights, theta.means * self._spread + self._location, theta.covariances * squares)
+        return self._unit.original_theta(theta) if self.task.scale else theta

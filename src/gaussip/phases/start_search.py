@@ -16,7 +16,7 @@ from gaussip.phases.task import Task
 from gaussip.rows.moments import Moments, prepared
 from gaussip.rows.rows import Rows
 from gaussip.selection.components import Selection, refuse_range
-from gaussip.starts.search import Best, Standard, Totals, part_of
+from gaussip.starts.search import Best, Totals, part_of, standard_centres, standard_classes, unit_of_extents
 from gaussip.starts.search.numbers import over
 
 
@@ -32,13 +32,13 @@ class Searching(Series):
     def __init__(self, task: Task, index: int, rows: Rows, facts: Facts, centres: NDArray, secret: bytes) -> None:
         self._task, self._rows = task, rows
         super().__init__(Summing(secret, "search", index, len(task.sites), task.diameter))
-        self._standard = Standard.of(facts.extents)
+        self._unit = unit_of_extents(facts.extents)
         first, last = task.numbers[0], task.numbers[-1]
         if first < last:
             refuse_range(first, last, float(facts.extents.mass.sum()), task.n_features)
-        shared = [self._standard.centres(site) for site in survey.shared_of(centres, task)]
-        classes = None if facts.classes is None else self._standard.classes(facts.classes)
-        unit = 1.0 if task.scale else self._standard.spread  # in which reg_covar is meant
+        shared = [standard_centres(site, self._unit) for site in survey.shared_of(centres, task)]
+        classes = None if facts.classes is None else standard_classes(facts.classes, self._unit)
+        unit = 1.0 if task.scale else self._unit.spread  # in which reg_covar is meant
         reg = task.reg_covar / (unit * np.ones(task.n_features)) ** 2
         self._search = over(task.numbers, shared, classes, task.seed, reg, task.shrinkage)
         self._measures: dict[int, Callable[[Theta], Moments]] = {}
@@ -56,8 +56,8 @@ class Searching(Series):
             labelled = None if self._rows.labelled is None else self._rows.labelled[:K]
             self._measures = {K: prepared(replace(self._rows, labelled=labelled), K, 0.0)}
         with np.errstate(all="ignore"):  # a component that collapses divides by zero
-            found = self._measures[K](self._standard.original(self._theta))
-            return part_of(found, self._standard, len(self._task.sites))
+            found = self._measures[K](self._unit.original_theta(self._theta))
+            return part_of(found, self._unit, len(self._task.sites))
 
     def _take(self, total: NDArray) -> None:
         try:
@@ -70,4 +70,4 @@ class Searching(Series):
         """What the search led to; None while it goes on."""
         if self._best is None:
             return None
-        return Selection.of(self._best, self._standard, self._task.criterion)
+        return Selection.of(self._best, self._unit, self._task.criterion)

@@ -17,9 +17,9 @@ from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import StartError
 from gaussip.exchange import sums
 from gaussip.mixture.theta import Theta
+from gaussip.mixture.units import Unit
 from gaussip.rows.moments import Moments
 from gaussip.starts.search.moves import moves
-from gaussip.starts.search.standard import Standard
 
 SHORT = 15  # steps after which a start is judged
 LONG = 1000  # steps after which the best are taken as they are
@@ -47,31 +47,31 @@ class Totals(NamedTuple):
         return cls(summed[:-4].reshape(n_components, -1), whole + fraction / FRACTION, mass, lost)
 
 
-class Found(NamedTuple):
-    """A mixture, and what is known of it."""
+class Climbed(NamedTuple):
+    """The mixture that a climb ended at, and the totals there."""
 
     theta: Theta
     totals: Totals
 
 
-Steps: TypeAlias = Generator[Theta, Totals, Found]
+Steps: TypeAlias = Generator[Theta, Totals, Climbed]
 
 
-def part_of(found: Moments, standard: Standard, n_sites: int) -> NDArray:
+def part_of(moments: Moments, unit: Unit, n_sites: int) -> NDArray:
     """What each site adds to the totals, (..., size).
 
-    Whether a component is lost is told, and not decided by each: sites on other machines may differ in a last digit.
+    A site reports a lost component, and all decide on the sum: on another machine the last digit may differ.
     """
-    own = standard.unit.standard(to_numpy(found.sums))
-    mass, height = to_numpy(found.mass), to_numpy(found.log_likelihood)
-    height = height + mass * standard.log_volume
+    site_sums = unit.standard(to_numpy(moments.sums))
+    mass, height = to_numpy(moments.mass), to_numpy(moments.log_likelihood)
+    height = height + mass * unit.log_volume
     limit = sums.LARGEST_SUM / n_sites
-    well = (np.abs(height) < limit) & (np.abs(own) < limit).all(axis=(-2, -1))  # not for NaN
-    own = np.where(well[..., None, None], own, 0.0).reshape(*mass.shape, -1)
-    height = np.where(well, height, 0.0)
+    valid = (np.abs(height) < limit) & (np.abs(site_sums) < limit).all(axis=(-2, -1))  # False for NaN
+    site_sums = np.where(valid[..., None, None], site_sums, 0.0).reshape(*mass.shape, -1)
+    height = np.where(valid, height, 0.0)
     whole = np.floor(height)
-    last = np.stack([whole, (height - whole) * FRACTION, mass, ~well], axis=-1)
-    return np.concatenate([own, last], axis=-1)
+    last = np.stack([whole, (height - whole) * FRACTION, mass, ~valid], axis=-1)
+    return np.concatenate([site_sums, last], axis=-1)
 
 
 class Rule(NamedTuple):
@@ -135,23 +135,23 @@ def best_of(starts: Iterable[Theta], rule: Rule, labelled: int = 0) -> Steps:
     ----------
     labelled : components that belong to classes, the first ones: they are not given up
     """
-    found = yield from highest(starts, rule)
-    if found is None:
+    best = yield from highest(starts, rule)
+    if best is None:
         raise StartError(
             "every start lost a component; try fewer components or a larger reg_covar, and look for outlying rows: "
             "where one is far beyond all others, the others look like one point"
         )
     while True:
-        height = found.totals.log_likelihood
-        better = yield from highest(moves(found.theta, labelled), rule, height)
-        if better is None or better.totals.log_likelihood < height + WORTH:
-            return found
-        found = better
+        height = best.totals.log_likelihood
+        higher = yield from highest(moves(best.theta, labelled), rule, height)
+        if higher is None or higher.totals.log_likelihood < height + WORTH:
+            return best
+        best = higher
 
 
 def highest(
     starts: Iterable[Theta], rule: Rule, above: float = -np.inf
-) -> Generator[Theta, Totals, Found | None]:  # fmt: skip
+) -> Generator[Theta, Totals, Climbed | None]:  # fmt: skip
     """Judge starts by a short climb, take the best of different ones to the top; None where all are lost.
 
     Those that will not come above a height, or above another's top, are not taken so far.
@@ -161,14 +161,14 @@ def highest(
         for climb in climbs:
             yield from climb.go(SHORT)
         chosen: list[Climb] = []
-        for climb in sorted(climbs, key=lambda one: -one.height):  # stable: the same at all sites
+        for climb in sorted(climbs, key=lambda climb: -climb.height):  # stable: the same at all sites
             new = all(abs(climb.height - other.height) > SAME for other in chosen)
             if np.isfinite(climb.height) and new and len(chosen) < KEPT:
                 chosen.append(climb)
         for climb in chosen:
             yield from climb.go(LONG, above)
             above = max(above, climb.height)
-    top = max(chosen, key=lambda one: one.height, default=None)
+    top = max(chosen, key=lambda climb: climb.height, default=None)
     if top is None or top.totals is None or not np.isfinite(top.height):
         return None
-    return Found(top.theta, top.totals)
+    return Climbed(top.theta, top.totals)

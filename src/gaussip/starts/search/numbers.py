@@ -11,7 +11,7 @@ from gaussip.arrays import NDArray
 from gaussip.errors import StartError
 from gaussip.mixture.theta import Theta
 from gaussip.starts.search.candidates import candidates
-from gaussip.starts.search.climb import Found, Rule, Steps, Totals, best_of
+from gaussip.starts.search.climb import Climbed, Rule, Steps, Totals, best_of
 from gaussip.starts.shared import Centres, Classes, common_within
 
 SEEDS = 5  # of k-means over the shared centres, and of centres drawn at random
@@ -20,7 +20,7 @@ SEEDS = 5  # of k-means over the shared centres, and of centres drawn at random
 class Best(NamedTuple):
     """The best mixture of each number of components, and why the pass ended before the last, if it did."""
 
-    found: list[Found]
+    mixtures: list[Climbed]
     ended: str
 
 
@@ -54,15 +54,15 @@ def over(
         except StartError:
             if max(1, labelled) == K:
                 raise
-        found = yield from best(max(1, labelled), None)
-        while len(found.theta.weights) < K:
-            found = yield from best(len(found.theta.weights) + 1, found.theta)
-        return found
+        mixture = yield from best(max(1, labelled), None)
+        while len(mixture.theta.weights) < K:
+            mixture = yield from best(len(mixture.theta.weights) + 1, mixture.theta)
+        return mixture
 
-    found = [(yield from first(numbers[0]))]
+    mixtures = [(yield from first(numbers[0]))]
     for K in numbers[1:]:
         try:
-            found.append((yield from best(K, found[-1].theta)))
+            mixtures.append((yield from best(K, mixtures[-1].theta)))
         except StartError as error:
-            return Best(found, f"no mixture of {K} components was found: {error}")
-    return Best(found, "")
+            return Best(mixtures, f"no mixture of {K} components was found: {error}")
+    return Best(mixtures, "")
