@@ -28,7 +28,7 @@ from gaussip.findings import CHECKS, decay, evidence, examine
 from gaussip.findings.components import cheapest_merger, thinness
 from gaussip.findings.sites import own_maps
 from gaussip.mixture.merging import bhattacharyya
-from gaussip.mixture.theta import Theta, to_psi, to_theta
+from gaussip.mixture.theta import Theta, reorder, to_psi, to_theta
 from gaussip.mixture.units import unit_of
 from gaussip.rows.moments import moments, summary
 from gaussip.rows.problem import prepare
@@ -87,7 +87,7 @@ def hundredths():
 
 def twins():
     data = rows_of(2)
-    begin = Theta(*(part[[0, 1, 1]] for part in data.truth))
+    begin = reorder(data.truth, np.array([0, 1, 1]))
     return fit(
         data, weights_init=[0.4, 0.3, 0.3], means_init=begin.means, covariances_init=begin.covariances, max_rounds=500
     )

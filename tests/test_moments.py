@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 
 from gaussip.kernels import REFERENCE, kernel_for
 from gaussip.kernels.array import reference
-from gaussip.mixture.theta import Theta
+from gaussip.mixture.theta import Theta, broadcast
 from gaussip.rows.moments import moments, summary
 from gaussip.rows.rows import Rows
 
@@ -146,7 +146,7 @@ def test_a_bad_theta_gives_nan_at_its_site_only():
 
 
 def test_a_site_s_bits_do_not_depend_on_the_sites_beside_it(rows, start):
-    everywhere = Theta(*(np.broadcast_to(part, (*rows.shape, *part.shape)) for part in start))
+    everywhere = broadcast(start, rows.shape)
     together = moments(rows, everywhere)
     for m in range(rows.shape[0]):
         for part, alone in zip(together[:3], moments(rows.one(m), start)[:3], strict=True):
@@ -154,6 +154,6 @@ def test_a_site_s_bits_do_not_depend_on_the_sites_beside_it(rows, start):
 
 
 def test_summary_divides_by_the_mass(rows, start):
-    everywhere = Theta(*(np.broadcast_to(part, (*rows.shape, *part.shape)) for part in start))
+    everywhere = broadcast(start, rows.shape)
     A = summary(moments(rows, everywhere))[..., 0]
     np.testing.assert_allclose(A.sum(axis=-1), 1.0, rtol=1e-13)

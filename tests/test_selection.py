@@ -18,7 +18,7 @@ from gaussip.errors import DataError, LabelError, SettingError, StartError
 from gaussip.exchange import sums
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.merging import merged
-from gaussip.mixture.theta import Theta, overall
+from gaussip.mixture.theta import at, overall
 from gaussip.rows.problem import prepare
 from gaussip.selection import agreed_criteria, choose_components
 from gaussip.starts.search import candidates, climb, moves, shared_by
@@ -107,7 +107,7 @@ def test_criteria_at_the_sites_own_fits(data):
     mixture.fit(data.X, sites=NAMES[data.sites])
     line = agreed_criteria(mixture, data.X, sites=NAMES[data.sites])
     height = sum(
-        responsibilities(data.X[data.sites == m], Theta(*(part[m] for part in thetas)))[1].sum()
+        responsibilities(data.X[data.sites == m], at(thetas, m))[1].sum()
         for m in range(5)
         for thetas in [(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)]
     )

@@ -13,7 +13,7 @@ from gaussip.findings.finding import Finding, again
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.merging import bhattacharyya, merged
 from gaussip.mixture.sampling import sample
-from gaussip.mixture.theta import Theta, overall, width
+from gaussip.mixture.theta import Theta, at, broadcast, overall, width
 
 THIN = 1e-4  # a variance of so small a share of another component's: a hundredth of its standard deviation
 BARE = 0.1  # the share of a variance that reg_covar adds, where there is hardly another
@@ -32,12 +32,12 @@ def collapsed_component(evidence: Evidence) -> Finding | None:
     K, p = _theta(evidence).means.shape
     if K == 1:
         return None
-    everywhere, behind = Theta(*(part[None] for part in _theta(evidence))), evidence.mass.sum(keepdims=True)
+    everywhere, behind = broadcast(_theta(evidence), (1,)), evidence.mass.sum(keepdims=True)
     if evidence.sites is not None:
         everywhere = evidence.sites
         behind = evidence.mass if evidence.algorithm == "local" else np.full(len(evidence.mass), behind[0])
     rows = behind[:, None] * everywhere.weights
-    each = [[thinness(Theta(*site), k, evidence.floor) for k in range(K)] for site in zip(*everywhere, strict=True)]
+    each = [[thinness(at(everywhere, m), k, evidence.floor) for k in range(K)] for m in range(len(rows))]
     thin, bare = np.moveaxis(np.array(each), 2, 0)
     few = rows < p + 0.5
     same = (thin < THIN) & (bare > BARE) & (everywhere.weights < MOST)

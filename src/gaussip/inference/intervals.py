@@ -23,7 +23,7 @@ from gaussip.inference.information import (
     scales,
     site_part,
 )
-from gaussip.mixture.theta import Theta, pack, unpack
+from gaussip.mixture.theta import Theta, at, broadcast, pack, unpack
 from gaussip.rows.checks import check_cells, check_row_weights, label_column
 from gaussip.rows.chunks import Chunks, of_array
 from gaussip.rows.problem import Problem
@@ -114,18 +114,18 @@ def uncertainty(
     features = [str(name) for name in getattr(mixture, "feature_names_in_", _columns(mixture.n_features_in_))]
     problem = _problem(mixture, X, y, sites, sample_weight, features)
     theta = Theta(mixture.weights_, mixture.means_, mixture.covariances_)
-    apart = Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)
+    at_sites = Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)
     if sites is None and not by_name(X):
-        apart = Theta(*(part[None] for part in theta))
+        at_sites = broadcast(theta, (1,))
     scale = scales(theta, float(problem.rows.mass.sum()))
     summed = np.zeros(part_size(*theta.means.shape, robust=robust))
-    for m, (rows, own) in enumerate(zip(_rows(problem), _each(apart), strict=True)):
-        part = site_part(rows, own, scale, robust=robust, unlabelled_weight=mixture.unlabelled_weight)
+    for m, rows in enumerate(_rows(problem)):
+        part = site_part(rows, at(at_sites, m), scale, robust=robust, unlabelled_weight=mixture.unlabelled_weight)
         summed = agreed(np.stack([summed, part]))  # whole steps: the same sum as of all parts at once
         watch(m + 1)
-    found = Uncertainty(theta, *concluded(summed, scale, features, robust=robust), robust)
-    _warn_if_far(found, apart, mixture.sites_, features)
-    return found
+    result = Uncertainty(theta, *concluded(summed, scale, features, robust=robust), robust)
+    _warn_if_far(result, at_sites, mixture.sites_, features)
+    return result
 
 
 def refuse_site_model(mixture: Any) -> None:
@@ -205,10 +205,6 @@ def _rows(problem: Problem) -> Iterator[Chunks]:
     for site in problem.rows.sites:
         assert isinstance(site.values, Chunks)
         yield site.values
-
-
-def _each(theta: Theta) -> Iterator[Theta]:
-    return map(Theta._make, zip(*theta, strict=True))
 
 
 def _columns(n_features: int) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gaussip.mixture.theta import Theta, overall
+from gaussip.mixture.theta import Theta, overall, reorder
 
 
 def bhattacharyya(theta: Theta, k: int, other: int) -> float:
@@ -18,7 +18,7 @@ def bhattacharyya(theta: Theta, k: int, other: int) -> float:
 
 def merged(theta: Theta, k: int, other: int) -> Theta:
     """Components k < other as one, in place of k: the mixture's mean and covariance stay as they are."""
-    both = Theta(*(part[[k, other]] for part in theta))
+    both = reorder(theta, np.array([k, other]))
     total = both.weights.sum()
     mean, covariance = overall(both._replace(weights=both.weights / total))
     weights, means, covariances = (np.delete(part, other, axis=0) for part in theta)

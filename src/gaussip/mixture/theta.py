@@ -9,7 +9,7 @@ the paper's equations do and a message needs no packing. Both have any leading a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -140,7 +140,7 @@ def overall(theta: Theta) -> tuple[Array, Array]:
 
 
 def reorder(theta: Theta, order: NDArray) -> Theta:
-    """The components of one mixture (no leading axes) in another order."""
+    """These components of one mixture (no leading axes), in this order."""
     return Theta(theta.weights[order], theta.means[order], theta.covariances[order])
 
 
@@ -156,10 +156,10 @@ def align(theta: Theta, reference: Theta) -> Theta:
     """
     theta = Theta(*map(to_numpy, theta))
     target = pack(Theta(*map(to_numpy, reference)))
-    mine = pack(theta).reshape(-1, *target.shape)
+    rows = pack(theta).reshape(-1, *target.shape)
     aligned = Theta(*(np.array(part) for part in theta))
     for site, index in enumerate(np.ndindex(theta.weights.shape[:-1])):
-        cost = ((target[:, None, :] - mine[site][None, :, :]) ** 2).sum(axis=-1)
+        cost = ((target[:, None, :] - rows[site][None, :, :]) ** 2).sum(axis=-1)
         order = linear_sum_assignment(cost)[1]
         for part, source in zip(aligned, theta, strict=True):
             part[index] = source[index][order]
@@ -182,6 +182,16 @@ def distance(theta: Theta, pooled: Theta) -> float:
 def place(theta: Theta, device: str) -> Theta:
     """A Theta on the device (NumPy for the CPU)."""
     return Theta(*(to_device(part, device) for part in theta))
+
+
+def at(theta: Theta, *index: int | slice) -> Theta:
+    """The Theta at an index of the leading axes: a site of (M,), or a replicate and a site of (R, M)."""
+    return Theta(*(part[(*index, ...)] for part in theta))
+
+
+def per_replicate(thetas: Sequence[Theta]) -> Theta:
+    """Thetas as one with leading axes (R, 1): each replicate has its own, the same at all sites."""
+    return Theta(*(np.stack(parts)[:, None] for parts in zip(*thetas, strict=True)))
 
 
 def broadcast(theta: Theta, shape: tuple[int, ...]) -> Theta:

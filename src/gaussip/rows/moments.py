@@ -20,7 +20,7 @@ import numpy as np
 from gaussip.arrays import Array, namespace
 from gaussip.errors import DataError
 from gaussip.kernels import Kernel, kernel_for
-from gaussip.mixture.theta import Psi, Theta, n_features, unvech, vech
+from gaussip.mixture.theta import Psi, Theta, at, n_features, unvech, vech
 from gaussip.rows.rows import Rows
 
 
@@ -151,15 +151,16 @@ def _by_chunks(
     xp = namespace(centres)
     found = []
     for m, site in enumerate(rows.sites):
-        at, centre = Theta(*(part[m : m + 1, ...] for part in theta)), centres[m : m + 1, :]
-        known = None if labelled is None else labelled[m : m + 1, ...]
-        total = kernel.moments(kernel.lay_out([centre[:0, :]], None, centre), at, centre, known, reg_covar)
+        here = slice(m, m + 1)
+        site_theta, centre = at(theta, here), centres[here, :]
+        known = None if labelled is None else labelled[here, ...]
+        total = kernel.moments(kernel.lay_out([centre[:0, :]], None, centre), site_theta, centre, known, reg_covar)
         n_rows = 0
         for chunk in site.chunks():
             n_rows += chunk[0].shape[0]
             values, weights = (None if part is None else xp.asarray(part, device=centre.device) for part in chunk)
             laid = kernel.lay_out([values], None if weights is None else [weights], centre)
-            part = kernel.moments(laid, at, centre, None, reg_covar)
+            part = kernel.moments(laid, site_theta, centre, None, reg_covar)
             total = (total[0] + part[0], total[1] + part[1])
         if n_rows != site.n_rows:
             raise DataError(

@@ -11,7 +11,7 @@ from gaussip.algorithms import exact
 from gaussip.algorithms.site import site_facts
 from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import DataError
-from gaussip.mixture.theta import Psi, Theta, pack, to_psi
+from gaussip.mixture.theta import Psi, Theta, broadcast, pack, to_psi
 from gaussip.mixture.units import unit_of
 from gaussip.mixture.validity import healthy
 from gaussip.networks import listening, two_way_weights
@@ -114,7 +114,7 @@ class Outlook:
         if (hears != hears.T).any():
             return None
         facts = site_facts(mass, two_way_weights(W, range(len(hears)), "exact"), self._weighting)
-        plan = exact.plan_of(exact.Exact().init(_at_all(self._start, len(hears)), facts).table.sum(axis=0))
+        plan = exact.plan_of(exact.Exact().init(broadcast(self._start, (len(hears),)), facts).table.sum(axis=0))
         steps = math.ceil(self.rounds(exact.STEP))
         return plan.diameter + min(steps, exact.FIRST) * plan.first + max(0, steps - exact.FIRST) * plan.exchanges
 
@@ -127,8 +127,4 @@ class Outlook:
     def log_likelihood(self) -> float:
         """Of the pooled estimate."""
         rows = self.maps.rows
-        return float(to_numpy(moments(rows, _at_all(self.pooled, len(rows.sites))).log_likelihood).sum())
-
-
-def _at_all(theta: Theta, n_sites: int) -> Theta:
-    return Theta(*(np.broadcast_to(part, (n_sites, *part.shape)) for part in theta))
+        return float(to_numpy(moments(rows, broadcast(self.pooled, rows.shape)).log_likelihood).sum())
