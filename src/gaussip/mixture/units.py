@@ -9,7 +9,7 @@ from gaussip.mixture.theta import Psi, Theta, n_features, overall, to_psi, unvec
 
 
 class Unit(NamedTuple):
-    """A location and a spread for each feature: the one way to standardise psi, moments, a Theta and rows.
+    """A location and a spread for each feature, with which psi, moments, a Theta or rows are standardised.
 
     Stored as the rows that act on psi, so that a compiled kernel or a message can hold it as two arrays.
     """
@@ -22,10 +22,10 @@ class Unit(NamedTuple):
         """The unit with this location and spread, (..., p) each."""
         xp = namespace(location)
         location, spread = location[..., None, :], spread[..., None, :]
-        one, square = xp.ones_like(spread[..., :1]), vech(spread[..., :, None] * spread[..., None, :])
+        unity, squares = xp.ones_like(spread[..., :1]), vech(spread[..., :, None] * spread[..., None, :])
         return cls(
-            xp.concat([xp.zeros_like(one), location, xp.zeros_like(square)], axis=-1),
-            xp.concat([one, spread, square], axis=-1),
+            xp.concat([xp.zeros_like(unity), location, xp.zeros_like(squares)], axis=-1),
+            xp.concat([unity, spread, squares], axis=-1),
         )
 
     @property
