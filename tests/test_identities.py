@@ -30,7 +30,7 @@ def test_same_rows_everywhere_make_mnem_the_damped_iteration_of_f(dataset, start
     eta = 0.1
     rows = Rows.of_sites([X] * 5, [labels] * 5, None, 3)
     found = simulate(make("mnem", eta), start, rows, mixing_weights("circle", range(5)), max_rounds=100)
-    alone = rows.one(0)
+    alone = rows.site(0)
     psi = to_psi(start)
     for _ in range(100):
         psi = (1 - eta) * psi + eta * summary(moments(alone, to_theta(psi)))
@@ -89,7 +89,7 @@ def test_all_labelled_dem_s_steady_state(mixing):
 @pytest.mark.parametrize("semi", [False, True])
 def test_ngd_s_gradient_is_the_likelihood_s(dataset, start, semi):
     """Central differences of -log-likelihood / n in (alpha, mu, vech Sigma)."""
-    rows = of(dataset, semi).one(2)
+    rows = of(dataset, semi).site(2)
     at, step = np.ravel(pack(start)), 1e-6
 
     def loss(vector):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaussip.mixture.theta import (
@@ -34,6 +34,7 @@ def test_vech_is_the_upper_triangle_row_by_row():
     np.testing.assert_array_equal(unvech(vech(matrix)), matrix)
 
 
+@settings(deadline=None)  # the first call may compile
 @given(
     seed=st.integers(0, 2**32 - 1),
     leading=st.sampled_from([(), (4,), (2, 3)]),

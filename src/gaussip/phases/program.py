@@ -219,7 +219,7 @@ class Program:
         return Rows.of_sites(
             [X], None if labels is None else [labels], None if weights is None else [weights], self.task.n_components,
             unlabelled_weight=self.task.unlabelled_weight,
-        ).one(0)  # fmt: skip
+        ).site(0)  # fmt: skip
 
     def _one_round(self, heard: Message) -> None:
         algorithm: Any = self.task.algorithm

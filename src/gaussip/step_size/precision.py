@@ -2,8 +2,8 @@
 
 The observed information is that of complete rows less what is missing, I = I_complete (1 - J), with J the Jacobian of
 EM's map in theta (Meng and Rubin, 1991). Louis's identity (`gaussip.inference.information`) gives the same I where
-the estimate maximises the likelihood; with reg_covar, shrinkage or weighting="equal" it does not, and only J describes
-the map that is iterated.
+the estimate maximises the likelihood; with reg_covar, shrinkage or weighting="equal" it does not, and only J
+describes the map that is iterated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Searching for good mixtures when nothing is known, by sums on which all sites agree."""
+"""Searching for a good start when nothing is known in advance, by sums on which all sites agree."""
 
 from gaussip.starts.search.climb import Totals, part_of
 from gaussip.starts.search.numbers import Best, over

@@ -1,4 +1,4 @@
-"""One pass over numbers of components: each begun from shared centres, from labels, and by splitting the last."""
+"""A pass over numbers of components: each starts from shared centres, from labels, and by splitting the last."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gaussip.starts.search.candidates import candidates
 from gaussip.starts.search.climb import Climbed, Rule, Steps, Totals, best_of
 from gaussip.starts.shared import Centres, Classes, common_within
 
-SEEDS = 5  # of k-means over the shared centres, and of centres drawn at random
+SEEDS = 5  # for k-means over the shared centres, and for centres drawn at random
 
 
 class Best(NamedTuple):
-    """The best mixture of each number of components, and why the pass ended before the last, if it did."""
+    """The best mixture of each number of components."""
 
     mixtures: list[Climbed]
-    ended: str
+    ended: str  #: why the pass ended before the last number; empty if it did not
 
 
 def over(
@@ -36,9 +36,9 @@ def over(
 
     Parameters
     ----------
-    shared, classes : what all sites know, in standard units
+    shared, classes : known to all sites, in standard units
     reg : (p,), added to every variance
-    shrinkage : the share of every covariance that is the one within the shared groups
+    shrinkage : the share of every covariance taken from the covariance within the shared groups
     """
     rule = Rule(reg, shrinkage, common_within(shared) if shrinkage else 0.0)
     labelled = 0 if classes is None else int(np.flatnonzero(classes.counts).max(initial=-1)) + 1
@@ -48,7 +48,7 @@ def over(
         return (yield from best_of(candidates(K, shared, classes, seeds, fewer), rule, labelled))
 
     def first(K: int) -> Steps:
-        """From nothing; where no such start lasts, up to K by splitting."""
+        """From scratch; if no such start survives, by splitting up to K."""
         try:
             return (yield from best(K, None))
         except StartError:

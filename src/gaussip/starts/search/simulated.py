@@ -1,4 +1,4 @@
-"""A search with all sites in one process: every sum is the one that sites would agree on."""
+"""A search with all sites in one process, with the sums that real sites would agree on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(
     unit: Unit,
     watch: Callable[[Theta], None] | None = None,
 ) -> Result:
-    """What a search ends with.
+    """Run a search to its result.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def run(
 
 
 def _with_components(rows: Rows, n_components: int) -> Rows:
-    """The same rows for fewer components, of which none is labelled that is left out."""
+    """The same rows for fewer components; those left out have no labelled rows."""
     return rows if rows.labelled is None else replace(rows, labelled=rows.labelled[..., :n_components, :])
 
 
@@ -82,13 +82,13 @@ def searched(
 def shared_by(
     values: Sequence[NDArray], weights: Sequence[Any] | None, rows: Rows, n_groups: int, seed: int
 ) -> tuple[Unit, list[Centres], Classes | None]:
-    """What sites share before a search: extents, centres and the sums of their labelled rows; in standard units.
+    """What sites share before a search: the unit, and in it their centres and the sums of their labelled rows.
 
     Parameters
     ----------
     values, weights : rows and row weights of each site
     rows : the same, with labels
-    n_groups : of rows at each site, whose centres it shares
+    n_groups : the number of centres that each site shares
     """
     pairs = list(zip(values, weights if weights is not None else [None] * len(values), strict=True))
     extents = [start.extent_of(x, v) for x, v in pairs]

@@ -106,7 +106,7 @@ def compute(
     rows = Rows.stack([split.rows(semi, cell.unlabelled_weight, device) for split in splits])
     alone = cell.method.algorithm == LOCAL
     if alone:  # every site by itself: one that collapses does not end the others
-        rows = Rows.joined([rows.one(m) for m in range(R * M)], (R * M, 1))
+        rows = Rows.joined([rows.site(m) for m in range(R * M)], (R * M, 1))
         start = Theta(*(np.repeat(part, M, axis=0) for part in start))
         W = np.ones((1, 1))
     start = place(start, device)
