@@ -60,8 +60,8 @@ def load(kind: type[Model], path: str | os.PathLike[str]) -> Model:
     for name in SOMETIMES:
         setattr(model, name, arrays.get(name))
     model.n_features_in_ = model.means_.shape[1]
-    found: Model = model
-    return found
+    result: Model = model
+    return result
 
 
 def settings_to_json(settings: dict[str, Any], sites: list[Any]) -> dict[str, Any]:
