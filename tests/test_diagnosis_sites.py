@@ -108,7 +108,7 @@ def test_a_site_s_own_history_survives_a_crash_and_is_diagnosed(federation):
     assert np.nanmin(kept["change"]) >= simulated.history.change.min()
     keeping.write_agreed(program.agreed)
     still = examine(evidence.of(folder.path))
-    assert still.not_judged["not enough rounds"] == "the sites still run"
+    assert still.not_judged["not enough rounds"] == "the sites are still running"
     keeping.write_checkpoint(program.round, program.estimate())
     end = {"acknowledged": True, "rounds": 90, "exchanges": 99, "converged": False, "failure": None}
     keeping.write_end(**end)
@@ -117,7 +117,7 @@ def test_a_site_s_own_history_survives_a_crash_and_is_diagnosed(federation):
     assert finding.name == "not enough rounds"
     assert "Exact, or a larger eta, takes fewer." in finding.sentence
     assert re.search(r"agree on max_rounds = \d+ in every site's federation.toml", finding.remedy)
-    assert judged.not_judged["a site pulls away"] == "a site knows its own estimate only"
+    assert judged.not_judged["a site pulls away"] == "a site knows only its own estimate"
     keeping.write_end(**end | {"failure": {"site": "s1", "component": 0, "cause": "its weight vanished (0)"}})
     (finding,) = (one for one in diagnose(folder.path) if one.name == "step too large")
     assert "s1: its weight vanished" in finding.sentence

@@ -114,7 +114,7 @@ def choose_eta(
     --------
     >>> import numpy as np
     >>> from gaussip import NetworkGaussianMixture
-    >>> from gaussip.selection import choose_eta
+    >>> from gaussip.step_size import choose_eta
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(-2, 1, (200, 2)), rng.normal(2, 1, (200, 2))])
     >>> sites = np.repeat(["A", "B", "C", "D"], 100)  # two sites have one group, two the other
