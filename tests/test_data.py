@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from gaussip.errors import DataError, SettingError
 from gaussip.mixture.sampling import sample
+from gaussip.rows.sites import by_column
 from gaussip.studies import split
 from gaussip.studies.simulation_model import Setting, draw, paper_start, true_parameters
 
@@ -91,23 +92,23 @@ def test_paper_start():
 
 
 def test_sites_by_column():
-    codes, names = split.by_column(["b", "a", "b"])
+    codes, names = by_column(["b", "a", "b"])
     assert codes.tolist() == [1, 0, 1]
     assert names.tolist() == ["a", "b"]
     with pytest.raises(DataError, match="1 rows have no site"):
-        split.by_column(np.array(["a", None], dtype=object))
+        by_column(np.array(["a", None], dtype=object))
     with pytest.raises(DataError, match="1 rows have no site"):
-        split.by_column([1.0, np.nan])
+        by_column([1.0, np.nan])
     with pytest.raises(DataError, match="mixes numbers and words"):
-        split.by_column(np.array(["a", 1], dtype=object))
+        by_column(np.array(["a", 1], dtype=object))
     with pytest.raises(DataError, match="mixes numbers and words"):
-        split.by_column(["a", 1])
+        by_column(["a", 1])
     with pytest.raises(DataError, match="1 rows have no site"):
-        split.by_column(["a", float("nan")])
+        by_column(["a", float("nan")])
     with pytest.raises(DataError, match="1 rows have no site"):
-        split.by_column(pd.Series(["a", None], dtype="string"))
+        by_column(pd.Series(["a", None], dtype="string"))
     with pytest.raises(DataError, match="one value per row"):
-        split.by_column([["a"]])
+        by_column([["a"]])
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,10 @@ from typer.testing import CliRunner
 from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import REGISTRY, exact
 from gaussip.cli import app
-from gaussip.diagnosis import diagnose
+from gaussip.diagnosis import diagnose, evidence_of
 from gaussip.errors import DiagnosisWarning, FederationError, ModelFileError
 from gaussip.estimator import model_file
-from gaussip.findings import CHECKS, decay, evidence, examine
+from gaussip.findings import CHECKS, decay, examine
 from gaussip.findings.components import cheapest_merger, thinness
 from gaussip.findings.sites import maps_of_sites
 from gaussip.mixture.merging import bhattacharyya
@@ -221,7 +221,7 @@ def test_what_sites_say_is_known_from_their_estimates(network):
     """Against the moments of each site's rows, at the average that it heard."""
     data = rows_of(spread="heterogeneous", size_ratio=4.0)
     mixture = fit(data, algorithm="mnem", network=network, eta=0.05, max_rounds=5000, tol=1e-8)
-    run = evidence.of(mixture)
+    run = evidence_of(mixture)
     W, mass = run.W.toarray(), np.bincount(data.sites) / len(data.X) * 6
     np.testing.assert_array_equal(run.mass, np.bincount(data.sites))
     scale = np.linalg.solve(np.eye(6) - 0.95 * W, 0.05 * mass)[:, None, None]  # row weights: degrees are equal here
@@ -261,7 +261,7 @@ def test_a_fit_warns_of_what_is_certain():
 def test_a_network_that_cannot_be_drawn_again_is_not_judged():
     data = rows_of()
     mixture = NetworkGaussianMixture(3, algorithm="mnem", network="fixed-degree(2)", eta=0.05, max_rounds=50)
-    judged = examine(evidence.of(mixture.fit(data.X, sites=data.sites)))
+    judged = examine(evidence_of(mixture.fit(data.X, sites=data.sites)))
     assert "seed" in judged.not_judged["unbalanced network"]
 
 
@@ -338,7 +338,7 @@ def test_no_fit_fails_because_of_its_diagnosis(algorithm):
     data = rows_of(spread="heterogeneous", size_ratio=4.0, labelled=0.1)
     names = {check.name for check in CHECKS}
     for labels in (True, False):
-        judged = examine(evidence.of(fit(data, labels=labels, algorithm=algorithm, max_rounds=60)))
+        judged = examine(evidence_of(fit(data, labels=labels, algorithm=algorithm, max_rounds=60)))
         assert set(judged.judged) | set(judged.not_judged) == names
         assert ("a site pulls away" in judged.not_judged) == (algorithm in ("em", "exact"))
 
@@ -441,7 +441,7 @@ def test_the_page(tmp_path, monkeypatch, capsys):
 def test_decay_of_a_known_rate():
     step = np.arange(1, 401)
     data = rows_of(1)
-    base = evidence.of(fit(data, 1))
+    base = evidence_of(fit(data, 1))
     change = 0.5 * 0.98**step + 0.5 * 0.9**step
     run = base._replace(
         algorithm="mnem", settings=base.settings | {"eta": 0.1}, step=step, round=step, change=change, converged=False

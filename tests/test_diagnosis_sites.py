@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from federations import Federation
-from gaussip.diagnosis import diagnose
+from gaussip.diagnosis import diagnose, evidence_of
 from gaussip.errors import FederationError, ModelFileError
 from gaussip.exchange.neighbourhood import Neighbours
-from gaussip.findings import evidence, examine
+from gaussip.findings import examine
 from gaussip.node.history_log import Past, is_kept
 from gaussip.node.history_log import read as read_past
 from gaussip.node.local_data import read_own
@@ -107,12 +107,12 @@ def test_a_site_s_own_history_survives_a_crash_and_is_diagnosed(federation):
     assert kept["change"][-1] == program.change
     assert np.nanmin(kept["change"]) >= simulated.history.change.min()
     keeping.write_agreed(program.agreed)
-    still = examine(evidence.of(folder.path))
+    still = examine(evidence_of(folder.path))
     assert still.not_judged["not enough rounds"] == "the sites are still running"
     keeping.write_checkpoint(program.round, program.estimate())
     end = {"acknowledged": True, "rounds": 90, "exchanges": 99, "converged": False, "failure": None}
     keeping.write_end(**end)
-    judged = examine(evidence.of(folder.path))
+    judged = examine(evidence_of(folder.path))
     (finding,) = judged.findings
     assert finding.name == "not enough rounds"
     assert "Exact, or a larger eta, takes fewer." in finding.sentence
@@ -133,6 +133,6 @@ def test_a_real_site_is_diagnosed_after_a_kill(tmp_path):
         sites.finish()
         folder = sites.folders / "s1"
         assert [f.name for f in diagnose(folder)] == ["not enough rounds"]
-        assert evidence.of(folder).round.tolist() == list(range(1, 901))
+        assert evidence_of(folder).round.tolist() == list(range(1, 901))
         with pytest.raises(ModelFileError, match="give the site's folder"):
             diagnose(folder / "model.npz")

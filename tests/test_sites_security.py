@@ -130,8 +130,14 @@ def test_a_neighbour_s_bad_messages_are_refused_and_named(running):
         for number in range(ahead - 30, ahead + 2000):  # some come before the neighbour's own
             session.put(to_all(d, "s1"), frame(number, {"mean": np.full((3, 10), np.nan), "max": np.zeros(2)}))
         sites.until(lambda: refused("not finite") or refused("differs"), within=60)
-        session.put(to_one(d, "s1", "s0"), b"nonsense to one")
-        sites.until(lambda: len(refused("not a message")) > 1, within=20)
+
+        def nonsense_to_one():
+            session.put(
+                to_one(d, "s1", "s0"), b"nonsense to one"
+            )  # dropped while the queue is full
+            return len(refused("not a message")) > 1
+
+        sites.until(nonsense_to_one, within=20)
         assert {event["certificate"] for event in sites.events("s0", "refused")} == {"s1.trial"}
         heard = []
         session.declare_subscriber(to_all(d, "s4"), heard.append, allowed_origin=zenoh.Locality.REMOTE)
