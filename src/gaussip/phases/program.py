@@ -31,7 +31,7 @@ from gaussip.rows.basis import Basis
 from gaussip.rows.moments import Shrinkage, mean_covariance, prepared
 from gaussip.rows.rows import Rows
 from gaussip.selection import Selection
-from gaussip.starts.search import unit_of_extents
+from gaussip.starts.search.standard import unit_of_extents
 
 
 class Program:

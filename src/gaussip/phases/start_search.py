@@ -16,8 +16,8 @@ from gaussip.phases.task import Task
 from gaussip.rows.moments import Moments, prepared
 from gaussip.rows.rows import Rows
 from gaussip.selection.components import Selection, refuse_range
-from gaussip.starts.search import Best, Totals, part_of, standard_centres, standard_classes, unit_of_extents
-from gaussip.starts.search.numbers import over
+from gaussip.starts.search import Best, Totals, over, part_of
+from gaussip.starts.search.standard import standard_centres, standard_classes, unit_of_extents
 
 
 class Searching(Series):

@@ -3,17 +3,5 @@
 from gaussip.starts.search.climb import Totals, part_of
 from gaussip.starts.search.numbers import Best, over
 from gaussip.starts.search.simulated import run, searched, shared_by
-from gaussip.starts.search.standard import standard_centres, standard_classes, unit_of_extents
 
-__all__ = [
-    "Best",
-    "Totals",
-    "over",
-    "part_of",
-    "run",
-    "searched",
-    "shared_by",
-    "standard_centres",
-    "standard_classes",
-    "unit_of_extents",
-]
+__all__ = ["Best", "Totals", "over", "part_of", "run", "searched", "shared_by"]
