@@ -124,7 +124,7 @@ def test_sites_one_by_one_give_the_same_bits_as_stacked(name, dataset, rows, sta
         states = [
             one_round(
                 algorithm, states[m], lambda message, m=m: exchange(message, m),
-                lambda theta, m=m: moments(rows.one(m), theta, 1e-3),
+                lambda theta, m=m: moments(rows.site(m), theta, 1e-3),
             )[0]
             for m in range(5)
         ]  # fmt: skip

@@ -26,9 +26,9 @@ from gaussip.errors import DiagnosisWarning, FederationError, ModelFileError
 from gaussip.estimator import model_file
 from gaussip.findings import CHECKS, decay, examine
 from gaussip.findings.components import cheapest_merger, thinness
-from gaussip.findings.sites import own_maps
+from gaussip.findings.sites import maps_of_sites
 from gaussip.mixture.merging import bhattacharyya
-from gaussip.mixture.theta import Theta, to_psi, to_theta
+from gaussip.mixture.theta import Theta, reorder, to_psi, to_theta
 from gaussip.mixture.units import unit_of
 from gaussip.rows.moments import moments, summary
 from gaussip.rows.problem import prepare
@@ -87,7 +87,7 @@ def hundredths():
 
 def twins():
     data = rows_of(2)
-    begin = Theta(*(part[[0, 1, 1]] for part in data.truth))
+    begin = reorder(data.truth, np.array([0, 1, 1]))
     return fit(
         data, weights_init=[0.4, 0.3, 0.3], means_init=begin.means, covariances_init=begin.covariances, max_rounds=500
     )
@@ -139,7 +139,7 @@ def test_a_fault_is_found(name, tmp_path):
     assert 1 <= finding.rounds[0] <= finding.rounds[1] == mixture.n_rounds_
     assert all(value is not None for value in finding.evidence.values())
     mixture.save(tmp_path / "model.npz")
-    stored = found(tmp_path / "model.npz")  # a file tells the same
+    stored = found(tmp_path / "model.npz")  # the same from a file
     assert [(f.name, f.evidence, f.sentence) for f in stored.values()] == [
         (f.name, f.evidence, f.sentence) for f in here.values()
     ]
@@ -185,16 +185,16 @@ def test_nothing_is_found_in_a_healthy_run(K, data, settings):
 def test_the_contraction_is_the_map_s_own():
     data = rows_of(delta=0.8, n_rows=3000)
     mixture = overlapping()
-    said = found(mixture)["poor separation"].evidence["contraction L"]
+    estimated = found(mixture)["poor separation"].evidence["contraction L"]
     rows = Rows.of_sites(data.by_site(data.X), None, None, 3)
-    assert 1 - said == pytest.approx(1 - contraction(rows, mixture._theta()).rate, rel=0.1)
+    assert 1 - estimated == pytest.approx(1 - contraction(rows, mixture._theta()).rate, rel=0.1)
 
 
 def test_the_rounds_needed_are_those_it_takes():
-    with pytest.warns(ConvergenceWarning, match="needs about") as told:
+    with pytest.warns(ConvergenceWarning, match="needs about") as caught:
         short = too_few_rounds()
     ((warned, asked),) = re.findall(
-        r"needs about (\d+) rounds in all: raise max_rounds to (\d+)", str(told[0].message)
+        r"needs about (\d+) rounds in all: raise max_rounds to (\d+)", str(caught[0].message)
     )
     finding = found(short)["not enough rounds"]
     needed = finding.evidence["rounds needed"]
@@ -209,10 +209,10 @@ def test_the_rounds_needed_are_those_it_takes():
 @quiet
 def test_labels_as_many_as_asked_for_are_enough():
     data = rows_of(delta=0.8, n_rows=3000)
-    told = found(overlapping())["poor separation"].evidence
-    labelled = rows_of(delta=0.8, n_rows=3000, labelled=told["labels needed, share"])
+    shown = found(overlapping())["poor separation"].evidence
+    labelled = rows_of(delta=0.8, n_rows=3000, labelled=shown["labels needed, share"])
     again = fit(labelled, labels=True, network="complete", max_rounds=10_000, means_init=data.truth.means)
-    assert 0.3 * told["rounds with them"] < again.n_rounds_ < 1.5 * told["rounds with them"]
+    assert 0.3 * shown["rounds with them"] < again.n_rounds_ < 1.5 * shown["rounds with them"]
 
 
 @quiet
@@ -228,7 +228,7 @@ def test_what_sites_say_is_known_from_their_estimates(network):
     heard = to_theta(np.tensordot(W, scale * to_psi(run.sites), axes=1))
     problem = prepare(data.X, None, data.sites, n_components=3, network=network, seed=0)
     maps = summary(moments(problem.rows, heard, 1e-6))
-    np.testing.assert_allclose(own_maps(run), unit_of(run.theta).standard(maps), atol=1e-6)
+    np.testing.assert_allclose(maps_of_sites(run), unit_of(run.theta).standard(maps), atol=1e-6)
 
 
 def test_distances_of_components_against_integrals():
@@ -284,9 +284,9 @@ def run(*arguments):
 
 @quiet
 def test_the_command(table):
-    told = run("diagnose", table / "model.npz", "--plot", table / "why.png")
-    assert told.exit_code == 0  # also with findings
-    assert "not enough rounds\n  The rounds ran out while the change was still falling" in told.stdout
+    result = run("diagnose", table / "model.npz", "--plot", table / "why.png")
+    assert result.exit_code == 0  # also with findings
+    assert "not enough rounds\n  The rounds ran out while the change was still falling" in result.stdout
     assert (table / "why.png").stat().st_size > 10_000
     assert (table / "why.csv").read_text().startswith("round,log_likelihood,change,disagreement")
     assert run("diagnose", table / "model.npz", "--plot", table / "why.png").exit_code == 2
@@ -327,7 +327,7 @@ def test_too_few_rounds_to_judge():
     short = fit(rows_of(), max_rounds=16)
     assert short.n_rounds_ > short.history_["round"][-1]  # in the middle of a step
     finding = found(short)["not enough rounds"]
-    assert "too few to say more" in finding.sentence
+    assert "too few for a prediction" in finding.sentence
     assert finding.evidence["rounds"] == 16
     assert "max_rounds=1000" in finding.remedy  # not a few more, and a few more after these
 
@@ -385,7 +385,7 @@ def test_a_row_far_out_collapses_no_other_component(size):
         if "collapsed component" in here:
             k = here["collapsed component"].evidence["component"]
             assert 1600 * mixture.weights_[k] < 3.5
-            assert "Rows far out?" in here["collapsed component"].sentence
+            assert "Are there outliers?" in here["collapsed component"].sentence
         else:
             assert here["far wider component"].evidence["feature"] == "feature 2"
 
@@ -431,9 +431,9 @@ def test_the_page(tmp_path, monkeypatch, capsys):
     assert len(blocks) == 11
     for fitting, diagnosing, shown in blocks:
         assert run(*shlex.split(fitting)).exit_code == 0
-        told = " ".join(run(*shlex.split(diagnosing)).stdout.split())
+        printed = " ".join(run(*shlex.split(diagnosing)).stdout.split())
         parts = [re.escape(" ".join(part.split())) for part in shown.split("...\n")]  # "..." where some is left out
-        assert re.fullmatch(".*".join(parts), told)
+        assert re.fullmatch(".*".join(parts), printed)
     exec(twice, {})
     assert "['duplicated component'] mixture.set_params(n_components=2)" in capsys.readouterr().out
 

@@ -115,7 +115,7 @@ def test_a_site_s_own_history_survives_a_crash_and_is_diagnosed(federation):
     assert np.nanmin(kept["change"]) >= simulated.history.change.min()
     store.write_result(AgreedStart(program.results["start"]))
     still = examine(evidence_of(folder.path))
-    assert still.not_judged["not enough rounds"] == "the sites still run"
+    assert still.not_judged["not enough rounds"] == "the sites are still running"
     store.write_checkpoint(program.round, program.estimate())
     store.write_result(program.finished[-1])
     end = {"acknowledged": True, "rounds": 90, "exchanges": 99, "failure": None}
@@ -125,7 +125,7 @@ def test_a_site_s_own_history_survives_a_crash_and_is_diagnosed(federation):
     assert finding.name == "not enough rounds"
     assert "Exact, or a larger eta, takes fewer." in finding.sentence
     assert re.search(r"agree on max_rounds = \d+ in every site's federation.toml", finding.remedy)
-    assert judged.not_judged["a site pulls away"] == "a site knows its own estimate only"
+    assert judged.not_judged["a site pulls away"] == "a site knows only its own estimate"
     store.write_end(**end | {"failure": {"site": "s1", "component": 0, "cause": "its weight vanished (0)"}})
     (finding,) = (one for one in diagnose(folder.path) if one.name == "step too large")
     assert "s1: its weight vanished" in finding.sentence

@@ -6,7 +6,7 @@ import pytest
 from gaussip.algorithms import make
 from gaussip.algorithms.ngd import gradient, onto_simplex
 from gaussip.errors import PooledTargetWarning
-from gaussip.mixture.theta import Theta, distance, pack, to_psi, to_theta, unpack
+from gaussip.mixture.theta import at, broadcast, distance, pack, to_psi, to_theta, unpack
 from gaussip.networks import mixing_weights
 from gaussip.rows.moments import moments, summary
 from gaussip.rows.rows import Rows
@@ -22,7 +22,7 @@ def pooled(data, start, semi=False):
     theta = simulate(
         make("em", 1), start, of(data, semi), np.eye(len(set(data.sites))), max_rounds=5000, tol=1e-13
     ).theta
-    return Theta(*(part[0] for part in theta))
+    return at(theta, 0)
 
 
 def test_same_rows_everywhere_make_mnem_the_damped_iteration_of_f(dataset, start):
@@ -30,12 +30,12 @@ def test_same_rows_everywhere_make_mnem_the_damped_iteration_of_f(dataset, start
     eta = 0.1
     rows = Rows.of_sites([X] * 5, [labels] * 5, None, 3)
     found = simulate(make("mnem", eta), start, rows, mixing_weights("circle", range(5)), max_rounds=100)
-    alone = rows.one(0)
+    alone = rows.site(0)
     psi = to_psi(start)
     for _ in range(100):
         psi = (1 - eta) * psi + eta * summary(moments(alone, to_theta(psi)))
     for m in range(5):
-        mine = to_psi(Theta(*(part[m] for part in found.theta)))
+        mine = to_psi(at(found.theta, m))
         np.testing.assert_allclose(mine, psi, rtol=0, atol=1e-10)
 
 
@@ -64,7 +64,7 @@ def test_all_labelled_mnem_s_steady_state(name):
     eta, W = 0.2, mixing_weights(name, range(8), seed=3)
     rows = of(data, semi=True)
     found = simulate(make("mnem", eta), data.truth, rows, W, max_rounds=400, weighting="equal").theta
-    everywhere = Theta(*(np.broadcast_to(part, (8, *part.shape)) for part in data.truth))
+    everywhere = broadcast(data.truth, (8,))
     mapped = summary(moments(rows, everywhere))[..., :4]  # A and B
     solve = eta * np.linalg.inv(np.eye(8) - (1 - eta) * W.toarray())
     psi = to_psi(found)
@@ -78,7 +78,7 @@ def test_all_labelled_dem_s_steady_state(mixing):
     W = mixing_weights("grid", range(6), mixing)
     rows = of(data, semi=True)
     found = simulate(make("dem", 0.2), data.truth, rows, W, max_rounds=400, weighting="equal").theta
-    everywhere = Theta(*(np.broadcast_to(part, (6, *part.shape)) for part in data.truth))
+    everywhere = broadcast(data.truth, (6,))
     A = summary(moments(rows, everywhere))[..., 0]
     hears = (W.toarray() > 0) & ~np.eye(6, dtype=bool)
     degree = hears.sum(axis=1)
@@ -89,7 +89,7 @@ def test_all_labelled_dem_s_steady_state(mixing):
 @pytest.mark.parametrize("semi", [False, True])
 def test_ngd_s_gradient_is_the_likelihood_s(dataset, start, semi):
     """Central differences of -log-likelihood / n in (alpha, mu, vech Sigma)."""
-    rows = of(dataset, semi).one(2)
+    rows = of(dataset, semi).site(2)
     at, step = np.ravel(pack(start)), 1e-6
 
     def loss(vector):
@@ -170,7 +170,7 @@ def test_eta_one_has_no_memory():
     data = draw(Setting(n_rows=1000, n_sites=4, n_features=2, spread="homogeneous"), 6)
     rows = of(data)
     found = simulate(make("mnem", 1.0), data.truth, rows, mixing_weights("circle", range(4)), max_rounds=1).theta
-    everywhere = Theta(*(np.broadcast_to(part, (4, *part.shape)) for part in data.truth))
+    everywhere = broadcast(data.truth, (4,))
     np.testing.assert_allclose(to_psi(found), summary(moments(rows, everywhere)), rtol=1e-12)
 
 

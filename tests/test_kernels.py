@@ -118,7 +118,7 @@ def test_bits_depend_neither_on_threads_nor_on_the_sites_beside(p, monkeypatch):
         np.testing.assert_array_equal(found.sums, results[0].sums)
         np.testing.assert_array_equal(found.log_likelihood, results[0].log_likelihood)
     for m in range(5):
-        alone = moments(rows.one(m), Theta(*(part[m] for part in theta)), 0.0, kernel)
+        alone = moments(rows.site(m), Theta(*(part[m] for part in theta)), 0.0, kernel)
         np.testing.assert_array_equal(alone.sums, results[0].sums[m])
 
 

@@ -5,7 +5,7 @@ from scipy import sparse
 
 from gaussip import networks
 from gaussip.errors import NetworkError, SettingError
-from gaussip.networks import by_name, mixing_weights
+from gaussip.networks import balance, by_name, graphs, mixing_weights
 
 EVERY = ["star", "circle", "circle(3)", "fixed-degree(4)", "complete", "ring", "chain", "grid"]
 EVERY += ["erdos-renyi(0.4)", "random-regular(4)", "fixed-degree-both(2)"]
@@ -47,7 +47,7 @@ def test_metropolis_is_symmetric_and_doubly_stochastic(name):
 
 
 def test_conventions_of_direction():
-    graph = networks.circle(5, 2)  # site m hears m+1 and m+2
+    graph = graphs.circle(5, 2)  # site m hears m+1 and m+2
     assert sorted(graph.predecessors(0)) == [1, 2]
     W = mixing_weights(graph, range(5)).toarray()
     np.testing.assert_array_equal(W, nx.to_numpy_array(graph, nodelist=range(5)).T / 2)
@@ -63,16 +63,16 @@ def test_star_imbalance_is_the_paper_s(M):
 def test_circle_is_balanced_and_degree_one_is_a_permutation():
     W = mixing_weights("circle", range(9))
     assert networks.imbalance(W) == 0
-    assert networks.sigma(W) == pytest.approx(1)  # W is a permutation: only damping mixes
-    assert networks.spectral_gap(W) == pytest.approx(0)
-    assert networks.spectral_gap(mixing_weights("circle(2)", range(9))) > 0.01
+    assert balance.sigma(W) == pytest.approx(1)  # W is a permutation: only damping mixes
+    assert balance.spectral_gap(W) == pytest.approx(0)
+    assert balance.spectral_gap(mixing_weights("circle(2)", range(9))) > 0.01
 
 
 def test_fixed_degree_has_the_paper_s_expected_imbalance():
-    M, D = 20, 4
-    graphs = (networks.fixed_degree(M, D, seed, connected=False) for seed in range(400))
+    M, D = 20, 8  # large enough that no draw is repeated
+    draws = (graphs.fixed_degree(M, D, seed) for seed in range(400))
     squares = []
-    for graph in graphs:
+    for graph in draws:
         A = nx.to_numpy_array(graph, nodelist=range(M)).T
         assert (A.sum(axis=1) == D).all()
         squares.append(networks.imbalance(A / D) ** 2)
@@ -82,7 +82,7 @@ def test_fixed_degree_has_the_paper_s_expected_imbalance():
 
 def test_sigma_bounds_the_mixing_of_a_doubly_stochastic_w():
     W = mixing_weights("grid", range(12), "metropolis").toarray()
-    assert networks.sigma(W) == pytest.approx(np.sort(np.abs(np.linalg.eigvalsh(W)))[-2])
+    assert balance.sigma(W) == pytest.approx(np.sort(np.abs(np.linalg.eigvalsh(W)))[-2])
 
 
 def test_degree_tells_the_stationary_weights_on_two_way_row_normalised_networks():
@@ -121,10 +121,10 @@ def without(graph, *edges):
         ("circle(4)", "degree must lie in 1..3"),
         ("erdos-renyi(2)", "probability"),
         ("random-regular(4)", "degree must lie"),
-        (without(networks.circle(4), (1, 0)), "site 'a' hears nobody"),
-        (without(networks.complete(4), (2, 0), (2, 1), (2, 3)), "site 'c' is heard by nobody"),
-        (nx.disjoint_union(networks.complete(2), networks.complete(2)), "falls into 2 parts"),
-        (networks.ring(5), "nodes are not the sites"),
+        (without(graphs.circle(4), (1, 0)), "site 'a' hears nobody"),
+        (without(graphs.complete(4), (2, 0), (2, 1), (2, 3)), "site 'c' is heard by nobody"),
+        (nx.disjoint_union(graphs.complete(2), graphs.complete(2)), "falls into 2 parts"),
+        (graphs.ring(5), "nodes are not the sites"),
         (nx.DiGraph([(0, 0), (0, 1), (1, 2), (2, 3), (3, 0)]), "to itself"),
         (np.eye(4)[[1, 2, 3, 0]] * 0.9, "sum to 0.9, not to one"),
         (np.eye(3)[[1, 2, 0]], "3 x 3, but there are 4 sites"),
@@ -145,11 +145,11 @@ def test_more_refusals():
     twice = nx.MultiDiGraph([(0, 1), (0, 1), (1, 2), (2, 0), (2, 1)])  # parallel edges add up
     np.testing.assert_allclose(mixing_weights(twice, range(3)).toarray()[1], [2 / 3, 0, 1 / 3])
     with pytest.raises(NetworkError, match="at least 2"):
-        networks.star(1)
+        graphs.star(1)
     with pytest.raises(NetworkError, match="must be even"):
-        networks.random_regular(5, 3)
+        graphs.random_regular(5, 3)
     with pytest.raises(NetworkError, match="none of 1000 draws"):
-        networks.fixed_degree(30, 1, seed=0)
+        graphs.fixed_degree(30, 1, seed=0)
     weighted = nx.Graph()
     weighted.add_weighted_edges_from([(0, 1, 2.0), (1, 2, 1.0), (2, 0, 1.0)])
     with pytest.raises(NetworkError, match="sets its own weights"):

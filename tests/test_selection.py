@@ -18,7 +18,7 @@ from gaussip.errors import DataError, LabelError, SettingError, StartError
 from gaussip.exchange import sums
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.merging import merged
-from gaussip.mixture.theta import Theta, overall
+from gaussip.mixture.theta import at, overall
 from gaussip.rows.problem import prepare
 from gaussip.selection import agreed_criteria, choose_components
 from gaussip.starts.search import candidates, climb, moves, shared_by
@@ -49,24 +49,24 @@ def test_a_split_and_a_merger_keep_the_mixture_s_mean_and_covariance(data):
 def test_a_climb_is_scikit_learn_s_em_from_the_same_start(data):
     """To the resolution of the sums that sites agree on."""
     problem = prepare(data.X, None, NAMES[data.sites], n_components=3, network="complete")
-    standard, shared, _ = shared_by(problem.values, None, problem.rows, 3, 0)
+    unit, shared, _ = shared_by(problem.values, None, problem.rows, 3, 0)
     begin = candidates.drawn(shared, 3, 0)
-    one = climb.Climb(begin, climb.Rule(np.zeros(3)))
+    from_start = climb.Climb(begin, climb.Rule(np.zeros(3)))
 
     def search():
-        yield from one.go(8)
+        yield from from_start.go(8)
 
-    run(search(), problem.rows, standard)
-    X = (data.X - standard.location) / standard.spread
+    run(search(), problem.rows, unit)
+    X = unit.standard_rows(data.X)
     theirs = GaussianMixture(
         3, reg_covar=0, tol=0, max_iter=7, weights_init=begin.weights, means_init=begin.means,
         precisions_init=np.linalg.inv(begin.covariances),
     )  # fmt: skip
     with pytest.warns(UserWarning, match="converge"):
         theirs.fit(X)
-    np.testing.assert_allclose(one.theta.means, theirs.means_, atol=1e-6)
-    np.testing.assert_allclose(one.theta.covariances, theirs.covariances_, atol=1e-6)
-    np.testing.assert_allclose(one.totals.log_likelihood, theirs.score_samples(X).sum(), rtol=1e-8)
+    np.testing.assert_allclose(from_start.theta.means, theirs.means_, atol=1e-6)
+    np.testing.assert_allclose(from_start.theta.covariances, theirs.covariances_, atol=1e-6)
+    np.testing.assert_allclose(from_start.totals.log_likelihood, theirs.score_samples(X).sum(), rtol=1e-8)
 
 
 @pytest.mark.parametrize("labelled", [False, True])
@@ -107,7 +107,7 @@ def test_criteria_at_the_sites_own_fits(data):
     mixture.fit(data.X, sites=NAMES[data.sites])
     line = agreed_criteria(mixture, data.X, sites=NAMES[data.sites])
     height = sum(
-        responsibilities(data.X[data.sites == m], Theta(*(part[m] for part in thetas)))[1].sum()
+        responsibilities(data.X[data.sites == m], at(thetas, m))[1].sum()
         for m in range(5)
         for thetas in [(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)]
     )

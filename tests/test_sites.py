@@ -15,6 +15,7 @@ from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import REGISTRY, between_sites
 from gaussip.exchange import wire
 from gaussip.node.journal import Journal
+from gaussip.phases.program import NAMES
 
 DECENTRALISED = between_sites()
 pytestmark = pytest.mark.filterwarnings("ignore:not converged", "ignore::gaussip.errors.PooledTargetWarning")

@@ -11,7 +11,7 @@ import pytest
 from gaussip import NetworkGaussianMixture
 from gaussip.errors import DataError, LabelError
 from gaussip.kernels import REFERENCE
-from gaussip.mixture.theta import Theta
+from gaussip.mixture.theta import broadcast
 from gaussip.rows.chunks import Chunks
 from gaussip.rows.moments import moments
 from gaussip.rows.parquet import parquet_chunks
@@ -104,7 +104,7 @@ def test_one_site_in_chunks_is_plain_em(data):
 
 
 def test_moments_by_chunks_are_those_of_the_whole(data):
-    theta = Theta(*(part[None] for part in data.truth))
+    theta = broadcast(data.truth, (1,))
     whole = moments(Rows.of_sites([data.X], [data.labels], None, 3), theta, 1e-3, REFERENCE)
     found = moments(Rows.of_sites([Chunks(lambda: cut(data.X, data.labels, size=33))], n_components=3), theta, 1e-3)
     assert normwise(found.sums, whole.sums) <= 1e-12
@@ -214,7 +214,7 @@ def test_what_is_no_source_is_refused(data):
 
 
 def test_chunks_of_which_only_some_have_labels(data):
-    theta = Theta(*(part[None] for part in data.truth))
+    theta = broadcast(data.truth, (1,))
     labels = np.where(np.arange(len(data.X)) < 300, data.labels, -1)
     whole = moments(Rows.of_sites([data.X], [labels], None, 3), theta)
     parts = [(data.X[300:], None), (data.X[:300], labels[:300])]

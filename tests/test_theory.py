@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gaussip.algorithms import make
-from gaussip.mixture.theta import Theta, to_psi
+from gaussip.mixture.theta import Theta, at, to_psi
 from gaussip.rows.rows import Rows
 from gaussip.simulation.run import simulate
 from gaussip.studies.simulation_model import Setting, draw
@@ -16,7 +16,7 @@ def rows_of(data, semi=False):
 def test_pooled_estimate_is_the_mean_map_s_fixed_point():
     data = draw(Setting(n_rows=2000, n_sites=5, n_features=2, delta=3), 0)
     theta = simulate(make("em", 1), data.truth, rows_of(data), np.eye(5), max_rounds=3000, tol=1e-13).theta
-    pooled = Theta(*(part[0] for part in theta))
+    pooled = at(theta, 0)
     maps = site_maps(rows_of(data), to_psi(pooled))
     np.testing.assert_allclose(maps.mean(axis=0), to_psi(pooled), atol=1e-11)
 
@@ -35,7 +35,7 @@ def drawn(delta, labelled=0.0, n=4000):
 
 def pooled(data, semi=False):
     run = simulate(make("em", 1), data.truth, rows_of(data, semi), np.eye(2), max_rounds=5000, tol=1e-12)
-    return Theta(*(part[0] for part in run.theta)), run.history
+    return at(run.theta, 0), run.history
 
 
 @pytest.mark.parametrize("delta", [2, 4])

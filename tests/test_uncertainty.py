@@ -271,7 +271,7 @@ def test_shapes_and_sizes_are_refused():
         summed_of(X, labels, None, theta, np.ones((2, 10)))
     with pytest.raises(DataError, match="theta has 2 features, the rows 3"):
         summed_of(np.ones((5, 3)), None, None, theta, scale)
-    with pytest.raises(UncertaintyError, match="no mixture"):
+    with pytest.raises(UncertaintyError, match="not a mixture"):
         summed_of(X, labels, None, theta._replace(covariances=-theta.covariances), scale)
     with pytest.raises(UncertaintyError, match="90 numbers, not 168"):
         concluded(summed_of(X, labels, None, theta, scale, robust=True), scale, NAMES)

@@ -1,4 +1,4 @@
-"""What a fitted mixture can do: predict, score, draw rows, tell how sure it is, and become scikit-learn's."""
+"""The methods of a fitted mixture: prediction, scores, samples, uncertainty, and conversion to scikit-learn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gaussip.rows.checks import check_cells
 
 
 class FittedMixture:
-    """The half of the estimator that does not fit: its methods work on the consensus."""
+    """The half of the estimator that does not fit; its methods use the consensus."""
 
     n_components: int
     reg_covar: float
@@ -44,12 +44,12 @@ class FittedMixture:
         return responsibilities(X, self._theta())
 
     def _named(self, components: NDArray) -> NDArray:
-        """Classes where every component has one, else component numbers."""
+        """Classes if every component has a class, else component numbers."""
         every = len(self.classes_) == self.n_components
         return np.asarray(self.classes_[components]) if every else components
 
     def predict(self, X: Any) -> NDArray:
-        """The most probable class of each row where every component has a class, else its component, (n,)."""
+        """The most probable class of each row if every component has a class, else its component, (n,)."""
         return self._named(self._responsibilities(X)[0].argmax(axis=1))
 
     def predict_proba(self, X: Any) -> NDArray:
@@ -87,13 +87,13 @@ class FittedMixture:
     def uncertainty(
         self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None, robust: bool = False
     ) -> intervals.Uncertainty:
-        """Standard errors and confidence intervals, with the rows of the fit.
+        """Standard errors and confidence intervals, from the rows of the fit.
 
         Parameters
         ----------
-        X, y, sites, sample_weight : as in the fit; each site is taken at its own estimate, or with sites=None all
-            rows at the consensus
-        robust : the sandwich covariance, which holds for sampling weights and where components are not Gaussian too
+        X, y, sites, sample_weight : as in the fit; each site's rows are taken at its estimate, or with sites=None
+            all rows at the consensus
+        robust : the sandwich covariance, also valid for sampling weights and components that are not Gaussian
         """
         check_is_fitted(self)
         return intervals.uncertainty(self, X, y, sites=sites, sample_weight=sample_weight, robust=robust)

@@ -59,8 +59,8 @@ def load(kind: type[Model], path: str | os.PathLike[str]) -> Model:
         model.feature_names_in_ = arrays["feature_names_in_"].astype(object)
     model.shrinkage_target_ = arrays.get("shrinkage_target_")
     model.n_features_in_ = model.means_.shape[1]
-    found: Model = model
-    return found
+    result: Model = model
+    return result
 
 
 def settings_to_json(settings: dict[str, Any], sites: list[Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from gaussip.arrays import NDArray, to_device, to_numpy
 from gaussip.errors import CollapseError, DataError, DiagnosisWarning, SettingError, StartError
 from gaussip.estimator import model_file
 from gaussip.estimator.fitted import FittedMixture
-from gaussip.estimator.progress import telling
+from gaussip.estimator.progress import logging_progress
 from gaussip.findings.at_fit import certain, rounds_needed, swings
 from gaussip.mixture.theta import Theta, consensus, place, reorder
 from gaussip.rows.checks import check_shrinkage
@@ -184,7 +184,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
             begin = starts(problem, self.n_components, self.init_params, seeds[1:], given, *settled)
         target = getattr(self, "shrinkage_target_", None) if goes_on else None
         runs, collapse = [], None
-        with telling(self.verbose, self._watch) as watch:
+        with logging_progress(self.verbose, self._watch) as watch:
             for theta in begin:
                 shrinkage = self._shrinkage(theta, target)
                 try:

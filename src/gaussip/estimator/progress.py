@@ -1,4 +1,4 @@
-"""Telling how a fit goes on: the estimator's ``verbose``."""
+"""Logging the progress of a fit: the estimator's ``verbose``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ logger = logging.getLogger("gaussip")
 
 
 @contextmanager
-def telling(
+def logging_progress(
     every: int, also: Callable[[Progress], None] | None = None
 ) -> Iterator[Callable[[Progress], None] | None]:
-    """A watcher that logs every so many rounds to standard error, and passes each round on to another watcher."""
+    """A watcher that logs to standard error every this many rounds, and calls another watcher in each round."""
     if not every:
         yield also
         return
@@ -25,14 +25,14 @@ def telling(
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
 
-    told = -every
+    logged = -every
 
     def watch(now: Progress) -> None:
-        nonlocal told
-        if now.round <= told:  # another start
-            told = -every
-        if now.round // every > told // every:  # some rounds exchange without a look at the rows
-            told = now.round
+        nonlocal logged
+        if now.round <= logged:  # another start
+            logged = -every
+        if now.round // every > logged // every:  # rounds that only exchange are not reported
+            logged = now.round
             logger.info(
                 "round %d: log-likelihood %.6g, change %.2g, disagreement %.2g",
                 now.round, now.log_likelihood, now.change, now.disagreement,

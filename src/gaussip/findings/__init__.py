@@ -1,4 +1,4 @@
-"""What may be wrong with a fit, judged from what a run leaves, without a row: the checks, and what they rest on."""
+"""What may be wrong with a fit: checks of the history and estimates of a run, without its rows."""
 
 from gaussip.findings.checks import CHECKS, Check, Diagnosis, examine
 from gaussip.findings.evidence import Evidence, of_estimator

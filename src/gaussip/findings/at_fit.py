@@ -1,4 +1,4 @@
-"""What a fit itself looks for when it ends, of a fitted estimator: certain, and cheap to see."""
+"""The checks that a fit runs when it ends: those that are certain and cheap."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from gaussip.findings.checks import CHECKS, examine
 from gaussip.findings.decay import late_decay, rounds_to
 from gaussip.findings.finding import Finding, rounded_up
 
-PLENTY = 0.3  # sampling error of about ten rows for each parameter
+PLENTY = 0.3  # sampling error with about ten rows for each parameter
 
 
 def certain(mixture: Any) -> list[Finding]:
-    """What is certain and cheap to see of a fitted estimator, at its consensus: a fit warns of it.
+    """The findings that a fit warns of, from the consensus of a fitted estimator.
 
-    Nothing where the rows are few against the parameters: every such fit has components on a few rows.
+    None if there are few rows for each parameter: then every fit has components with few rows.
     """
-    seen = evidence.of_estimator(mixture, network=False)._replace(sites=None)
-    if seen.sampling_error > PLENTY:
+    run = evidence.of_estimator(mixture, network=False)._replace(sites=None)
+    if run.sampling_error > PLENTY:
         return []
-    return examine(seen, tuple(check for check in CHECKS if check.at_fit)).findings
+    return examine(run, tuple(check for check in CHECKS if check.at_fit)).findings
 
 
 def rounds_needed(mixture: Any) -> tuple[int, int] | None:
-    """The rounds that a fit needs in all, and those to ask for, where it settles at a steady rate."""
-    seen = evidence.of_estimator(mixture, network=False)
-    decay = late_decay(seen)
-    missing = None if decay is None else rounds_to(seen.tol, decay)
-    return None if missing is None else (seen.rounds + missing, rounded_up(seen.rounds + missing))
+    """The rounds that a fit needs in all, and those to ask for; None if the change does not fall at a steady rate."""
+    run = evidence.of_estimator(mixture, network=False)
+    decay = late_decay(run)
+    missing = None if decay is None else rounds_to(run.tol, decay)
+    return None if missing is None else (run.rounds + missing, rounded_up(run.rounds + missing))
 
 
 def swings(mixture: Any) -> bool:
-    """Whether a fit jumps over the answer, so that more rounds do not help."""
+    """Whether the iterates of a fit oscillate, so that more rounds do not help."""
     return moving.swings(evidence.of_estimator(mixture, network=False)) > 0

@@ -1,7 +1,4 @@
-"""Why a fit failed, or may not be trusted: from what a run leaves, without a row.
-
-`diagnose` looks at a fitted estimator, a model file, or a real site's folder.
-"""
+"""All checks of a run, and the diagnosis that they give together."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ from gaussip.findings.finding import Finding
 
 
 class Check(NamedTuple):
-    """One thing that is looked for."""
+    """A check for one kind of fault."""
 
     name: str
     look: Callable[[Evidence], Finding | None]
-    why_not: Callable[[Evidence], str]  #: why it cannot be judged; empty where it can
-    at_fit: bool = False  #: whether a fit warns of it: certain, and cheap to see
+    why_not: Callable[[Evidence], str]  #: why it cannot be judged; empty if it can
+    at_fit: bool = False  #: whether a fit runs it and warns: certain and cheap
 
 
 def _course(run: Evidence) -> str:
@@ -27,7 +24,7 @@ def _course(run: Evidence) -> str:
 
 
 def _ended(run: Evidence) -> str:
-    return "the sites still run" if not run.over else _course(run)
+    return "the sites are still running" if not run.over else _course(run)
 
 
 def _estimate(run: Evidence) -> str:
@@ -44,25 +41,25 @@ def _several(run: Evidence) -> bool:
 
 def _estimates(run: Evidence) -> str:
     if run.sites is None:
-        return "a site knows its own estimate only"
+        return "a site knows only its own estimate"
     return "" if _several(run) else "there is one site"
 
 
-def _own(run: Evidence) -> str:
-    """Whether sites can be held against each other."""
+def _comparable(run: Evidence) -> str:
+    """Why sites cannot be compared with each other."""
     if why := _estimates(run):
         return why
     if run.algorithm in ("em", "exact"):
-        return f"{run.algorithm} brings all sites to one estimate; a fit with mnem shows it"
-    return "" if len(run.names) >= sites.LEAST else f"it takes {sites.LEAST} sites to say which is odd"
+        return f"{run.algorithm} gives all sites the same estimate; a fit with mnem shows it"
+    return "" if len(run.names) >= sites.LEAST else f"at least {sites.LEAST} sites are needed"
 
 
 def _together(run: Evidence) -> str:
-    return _estimates(run) or ("" if evidence.exchanges(run.algorithm) else "these sites do not talk to each other")
+    return _estimates(run) or ("" if evidence.exchanges(run.algorithm) else "these sites do not exchange messages")
 
 
 CHECKS = (  # in the order in which to try their remedies: rows, components, the step, the network, rounds
-    Check("a site pulls away", sites.site_apart, _own),
+    Check("a site pulls away", sites.site_apart, _comparable),
     Check("far wider component", components.far_wider_component, _estimate),
     Check("collapsed component", components.collapsed_component, _estimate, at_fit=True),
     Check("duplicated component", components.duplicated_component, _estimate, at_fit=True),
@@ -77,19 +74,19 @@ CHECKS = (  # in the order in which to try their remedies: rows, components, the
 
 
 class Diagnosis(NamedTuple):
-    """What was found, and what was looked at."""
+    """The findings, and which checks were made."""
 
     findings: list[Finding]
     judged: list[str]
-    not_judged: dict[str, str]  #: why
+    not_judged: dict[str, str]  #: the reasons, by check
 
 
 def examine(run: Evidence, checks: tuple[Check, ...] = CHECKS) -> Diagnosis:
-    """Look for everything that can be judged."""
+    """Run all checks that can be judged."""
     reasons = {check.name: check.why_not(run) for check in checks}
-    looked = [check.look(run) for check in checks if not reasons[check.name]]
+    results = [check.look(run) for check in checks if not reasons[check.name]]
     return Diagnosis(
-        [finding for finding in looked if finding is not None],
+        [finding for finding in results if finding is not None],
         [name for name, why in reasons.items() if not why],
         {name: why for name, why in reasons.items() if why},
     )

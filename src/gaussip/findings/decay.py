@@ -1,6 +1,6 @@
-"""How fast a run settles: the late decay of its change, the rounds that are missing, and EM's contraction.
+"""How fast a run converges: the late decay of its change, the rounds still needed, and EM's contraction.
 
-Near its end the change falls by a constant factor a step, the largest eigenvalue of the map that is iterated:
+Near its end the change falls by a constant factor in each step, the largest eigenvalue of the map that is iterated:
 rate = 1 - eta (1 - L), with L the contraction of EM on all rows. So L is known without the rows.
 """
 
@@ -13,27 +13,27 @@ import numpy as np
 
 from gaussip.findings.evidence import Evidence
 
-REST = 1e-11  # a change below is rounding
-LEAST = 20  # steps to judge by
-LATE = 4  # the last so many parts of the steps are fitted, and held against the parts before
-STEADY = 2.5  # by which factor the two may differ
-CONTRACTING = ("em", "exact", "mnem")  # algorithms whose rate tells L
-GOAL = 1e-6  # of a run that was told to stop at no change
-SLOW = 1 - math.log(1 / GOAL) / 1000  # L with which EM on all rows takes 1000 iterations for the goal
+REST = 1e-11  # a smaller change is rounding
+LEAST = 20  # steps for a prediction
+LATE = 4  # the last quarter of the steps is fitted, and compared with the quarter before
+STEADY = 2.5  # the factor by which the two rates may differ
+CONTRACTING = ("em", "exact", "mnem")  # algorithms whose rate gives L
+GOAL = 1e-6  # the tolerance assumed for a run with tol=0
+SLOW = 1 - math.log(1 / GOAL) / 1000  # L with which EM on all rows takes 1000 iterations to the goal
 
 
 class Decay(NamedTuple):
     """The late decay of the change."""
 
-    rate: float  #: its factor a step
-    steady: bool  #: whether it fell as fast before
-    last: float  #: the change at the end, as fitted
+    rate: float  #: its factor in each step
+    steady: bool  #: whether it fell at the same rate before
+    last: float  #: the fitted change at the end
     steps_per_round: float
-    first: int  #: the round from which it is fitted
+    first: int  #: the first round of the fit
 
 
 def late_decay(evidence: Evidence) -> Decay | None:
-    """The decay late in the run; None where there are too few steps to judge."""
+    """The decay late in the run; None if there are too few steps."""
     use = np.isfinite(evidence.change) & (evidence.change > REST)
     step, change, round = evidence.step[use], evidence.change[use], evidence.round[use]
     if len(step) < LEAST:
@@ -52,14 +52,14 @@ def late_decay(evidence: Evidence) -> Decay | None:
 
 
 def rounds_to(tol: float, decay: Decay) -> int | None:
-    """Further rounds after which the change is at tol; None where it does not fall to it."""
+    """Further rounds until the change reaches tol; None if it does not fall at a steady rate."""
     if not decay.steady or tol <= 0:
         return None
     return math.ceil(max(0.0, math.log(decay.last / tol)) / -math.log(decay.rate) / decay.steps_per_round)
 
 
 def contraction(evidence: Evidence, decay: Decay | None) -> float | None:
-    """L, where the run tells it: it has settled, or settles at a steady rate."""
+    """L, if the run has converged or converges at a steady rate."""
     if decay is None or evidence.algorithm not in CONTRACTING:
         return None
     if not decay.rate < 1 or not (decay.steady or evidence.converged):
@@ -68,7 +68,7 @@ def contraction(evidence: Evidence, decay: Decay | None) -> float | None:
 
 
 def labels_needed(evidence: Evidence, decay: Decay, L: float, target: int) -> float:
-    """The share of the unlabelled rows to label so that a fit takes so many rounds; above one where none does.
+    """The share of the unlabelled rows to label so that a fit takes this many rounds; above 1 if no share does.
 
     Labels on a share r multiply L by 1 - r (Theorem 2).
     """

@@ -1,4 +1,4 @@
-"""Findings of the history's course: too few rounds, too large a step, groups that overlap, agreed but moving."""
+"""Findings about the history: too few rounds, too large a step, overlapping groups, agreed but still moving."""
 
 from __future__ import annotations
 
@@ -23,54 +23,54 @@ from gaussip.findings.evidence import SITE, Evidence
 from gaussip.findings.finding import DEFAULTS, Finding, again, rounded_up
 
 FEWEST = 100  # rounds to ask for
-WANDERS = 10.0  # how many times its net gain the likelihood goes up and down where it gets nowhere
-STANDS = 0.5  # of an earlier change: a change that is still so large does not fall
-DAMPED = 5.0  # times 1 / eta rounds: less than a hundredth is left of what the start set swinging
-LARGE = 100.0  # times tol: a change that is not nearly done
-LITTLE = 0.1  # of the way still to go: sites that far apart agree
-FLAT = 0.01  # by which a disagreement moves that has settled
+WANDERS = 10.0  # times its net gain: a likelihood that goes up and down this much makes no progress
+STANDS = 0.5  # times an earlier change: a change that is still this large does not fall
+DAMPED = 5.0  # times 1 / eta rounds: less than a hundredth of the start's oscillation is left
+LARGE = 100.0  # times tol: a change this large is far from converged
+LITTLE = 0.1  # times the distance to go: sites this near to each other agree
+FLAT = 0.01  # relative variation of a disagreement that has settled
 
 
 def not_enough_rounds(evidence: Evidence) -> Finding | None:
-    """The rounds ran out before the change was at tol."""
+    """The rounds ran out before the change reached tol."""
     if evidence.converged or not evidence.over or evidence.failure or evidence.tol <= 0 or swings(evidence):
         return None
     last = _last_change(evidence)
-    if last < REST:  # a tol that rounding does not let it reach
+    if last < REST:  # rounding keeps it from reaching tol
         return None
     decay = late_decay(evidence)
     shown = {"rounds": evidence.rounds, "change": last, "tol": evidence.tol}
     if decay is None:
         return Finding(
             "not enough rounds", shown,
-            f"The rounds ran out after {len(evidence.step)} steps, too few to say more (it takes {LEAST}).",
-            _go_on(evidence, None), (1, evidence.rounds), "change",
+            f"The rounds ran out after {len(evidence.step)} steps, too few for a prediction (it needs {LEAST}).",
+            _continue(evidence, None), (1, evidence.rounds), "change",
         )  # fmt: skip
     missing = rounds_to(evidence.tol, decay)
     if missing is None:
         return Finding(
             "not enough rounds", shown,
-            f"The rounds ran out while the change ({last:.2g}) did not yet fall at a steady rate, so that the rounds "
-            f"needed cannot be foretold; the fit is still on its way.{_faster(evidence)}",
-            _go_on(evidence, None), (decay.first, evidence.rounds), "change",
+            f"The rounds ran out while the change ({last:.2g}) did not yet fall at a steady rate, so the rounds "
+            f"needed cannot be predicted.{_faster(evidence)}",
+            _continue(evidence, None), (decay.first, evidence.rounds), "change",
         )  # fmt: skip
     needed = evidence.rounds + missing
     a_round = 1 - decay.rate**decay.steps_per_round
     return Finding(
         "not enough rounds", shown | {"rounds needed": needed, "falls by a round": a_round},
-        f"The rounds ran out while the change was still falling, by {100 * a_round:.2g}% a round: after about "
-        f"{missing} more, {needed} in all, it is at tol={evidence.tol:g}. The remedy allows for half as many more."
+        f"The rounds ran out while the change was still falling, by {100 * a_round:.2g}% a round: it reaches "
+        f"tol={evidence.tol:g} after about {missing} more, {needed} in all. The remedy allows for half as many more."
         f"{_faster(evidence)}",
-        _go_on(evidence, missing),
+        _continue(evidence, missing),
         (decay.first, evidence.rounds), "change", (evidence.tol, needed),
     )  # fmt: skip
 
 
-def _go_on(evidence: Evidence, missing: int | None) -> str:
-    """More rounds, half as many again as are missing; the default at least where that is not foretold.
+def _continue(evidence: Evidence, missing: int | None) -> str:
+    """More rounds, half as many again as are missing; at least the default if that is not known.
 
-    Too many do no harm, as a fit stops by itself, and too few lead to the same finding again. A fit that goes on
-    counts its rounds anew, exact's survey too; sites that were told other rounds begin anew.
+    Too many do no harm, since a fit stops by itself, and too few lead to the same finding again. A fit that continues
+    counts its rounds from zero, with exact's survey; real sites with other settings start from the beginning.
     """
     before = evidence.rounds if evidence.source == SITE else 0
     asked = rounded_up(before + (evidence.rounds if missing is None else missing))
@@ -80,14 +80,14 @@ def _go_on(evidence: Evidence, missing: int | None) -> str:
 
 
 def _faster(evidence: Evidence) -> str:
-    """What else helps an algorithm with a step."""
+    """What else helps, for an algorithm with a step."""
     if not algorithms.has_step(evidence.algorithm):
         return ""
     return f" Exact{'' if evidence.two_way else ', on a two-way network'}, or a larger eta, takes fewer."
 
 
 def step_too_large(evidence: Evidence) -> Finding | None:
-    """The run swings and gets nowhere, undid steps, or ended with an impossible mixture."""
+    """The run oscillates, undid steps, or ended with an invalid mixture."""
     stepped = algorithms.has_step(evidence.algorithm)
     if stepped:
         other: dict[str, Any] = {"eta": float(f"{evidence.eta / 4:.2g}")}
@@ -98,18 +98,18 @@ def step_too_large(evidence: Evidence) -> Finding | None:
     if evidence.failure and not evidence.undone:
         return Finding(
             "step too large", {"ended with": evidence.failure, "eta": evidence.eta, "round": evidence.rounds},
-            f"The run ended in round {evidence.rounds} with an impossible mixture ({evidence.failure}): a step too "
-            "large for what the sites hold, or a component that has too few rows.",
+            f"The run ended in round {evidence.rounds} with an invalid mixture ({evidence.failure}): the step is too "
+            "large for the sites' rows, or a component has too few rows.",
             again(evidence, **other), (max(1, evidence.rounds - 1), evidence.rounds), "change",
         )  # fmt: skip
     if evidence.undone:
-        over = "gave up after" if evidence.failure else "went on after"
+        ended = "gave up after" if evidence.failure else "continued after"
         return Finding(
             "step too large", {"steps undone": evidence.undone, "step now": evidence.eta},
-            f"Exact {over} undoing its steps {'once' if evidence.undone == 1 else f'{evidence.undone} times'} ("
-            f"{RESTARTS} are allowed), each time with half the step: some site's mixture was impossible. It now "
-            f"takes {2**evidence.undone} times the rounds; a better connected network, or a start nearer the answer, "
-            "spares it that.",
+            f"Exact {ended} undoing its steps {'once' if evidence.undone == 1 else f'{evidence.undone} times'} ("
+            f"{RESTARTS} are allowed), halving the step each time: some site's mixture was invalid. It now takes "
+            f"{2**evidence.undone} times the rounds; a better connected network, or a start nearer the answer, "
+            "avoids that.",
             again(evidence, **other), (1, evidence.rounds), "log_likelihood",
         )  # fmt: skip
     if evidence.converged or not (swing := swings(evidence)):
@@ -118,28 +118,28 @@ def step_too_large(evidence: Evidence) -> Finding | None:
         "step too large",
         {"eta": evidence.eta, "swing of the log-likelihood": swing, "change": _last_change(evidence)},
         f"The log-likelihood swings by {swing:.2g} from step to step and the change does not fall: with this step "
-        "the run jumps over the answer, for ever.",
+        "the iterates oscillate and do not converge.",
         again(evidence, **other), (_late(evidence), evidence.rounds), "log_likelihood",
     )  # fmt: skip
 
 
 def swings(evidence: Evidence) -> float:
-    """How far the likelihood swings a step where it gets nowhere and the change does not fall; zero elsewhere."""
+    """The mean swing of the likelihood in a step if it makes no progress and the change does not fall, else zero."""
     half = len(evidence.step) // 2
     value, change = evidence.log_likelihood[half:], evidence.change[half:]
     if len(evidence.step) < LEAST or not np.isfinite(value).all() or not np.isfinite(change).all():
         return 0.0
-    if evidence.eta * half < DAMPED:  # on a circle a start goes round and round, until 1 - eta has damped it
+    if evidence.eta * half < DAMPED:  # on a circle the start goes round until 1 - eta has damped it
         return 0.0
     quarter = len(change) // 2
     stands = np.median(change[quarter:]) > STANDS * np.median(change[:quarter]) and change[-1] > 1e3 * REST
     moves = np.abs(np.diff(value))
-    nowhere = moves.sum() > WANDERS * abs(value[-1] - value[0])
-    return float(moves.mean()) if stands and nowhere and moves.mean() > REST else 0.0
+    no_progress = moves.sum() > WANDERS * abs(value[-1] - value[0])
+    return float(moves.mean()) if stands and no_progress and moves.mean() > REST else 0.0
 
 
 def poor_separation(evidence: Evidence) -> Finding | None:
-    """EM itself contracts too slowly: its components overlap."""
+    """EM itself converges slowly, because components overlap."""
     decay = late_decay(evidence)
     L = contraction(evidence, decay)
     if decay is None or L is None or L <= SLOW:
@@ -150,15 +150,15 @@ def poor_separation(evidence: Evidence) -> Finding | None:
     share = labels_needed(evidence, decay, L, target)
     steps = math.log(10) / -math.log(decay.rate)
     last = _last_change(evidence)
-    apart = last / (1 - L)
-    enough = f"labels on {100 * share:.2g}% of the rows without one bring" if share <= 1 else "no labels bring"
+    distance = last / (1 - L)
+    enough = f"labels on {100 * share:.2g}% of the unlabelled rows bring" if share <= 1 else "no labels bring"
     return Finding(
         "poor separation",
         {"contraction L": L, "steps for a digit": steps, "rounds needed": needed, "labels needed, share": share,
-         "rounds with them": target, "distance to go": apart},
-        f"Components overlap so that EM takes away {100 * (1 - L):.2g}% of what is missing a step (L = {L:.4f}): "
-        f"a digit takes {steps:.0f} steps, and a change of {last:.1g} leaves about {apart:.1g} to go; "
-        f"{enough} it to {target} rounds.",
+         "rounds with them": target, "distance to go": distance},
+        f"Components overlap, so an EM step removes only {100 * (1 - L):.2g}% of the remaining distance "
+        f"(L = {L:.4f}): a digit takes {steps:.0f} steps, and at a change of {last:.1g} about {distance:.1g} is "
+        f"still to go; {enough} the fit to {target} rounds.",
         f"label {100 * share:.2g}% of the rows, if you can, then: {again(evidence, labels=True)}" if share <= 1
         else again(evidence, goes_on=True, max_rounds=rounded_up(needed)),
         (decay.first, evidence.rounds), "change",
@@ -167,7 +167,7 @@ def poor_separation(evidence: Evidence) -> Finding | None:
 
 
 def agreed_but_moving(evidence: Evidence) -> Finding | None:
-    """Sites no longer come nearer to each other, yet move on together: the network is not what is slow."""
+    """Sites no longer come nearer to each other, but all still move: the network is not what is slow."""
     decay = late_decay(evidence)
     last, apart = _last_change(evidence), evidence.disagreement
     if evidence.converged or decay is None or swings(evidence) or last <= LARGE * (evidence.tol or GOAL):
@@ -180,13 +180,13 @@ def agreed_but_moving(evidence: Evidence) -> Finding | None:
         return None
     missing = rounds_to(evidence.tol or GOAL, decay)
     together = f"agree to {late[-1]:.2g}" if little else f"stay {late[-1]:.2g} apart and come no nearer to each other"
-    way = f"about {to_go:.2g} to go" if decay.rate < 1 else "nobody knows how far to go"
+    distance = f"about {to_go:.2g} to go" if decay.rate < 1 else "an unknown distance to go"
     return Finding(
         "agreed but still moving",
-        {"disagreement": float(late[-1]), "change": last, "way to go": to_go},
-        f"The sites {together}, but all still move, with {way}: their common way is long, not the network slow. "
-        "Another network will not help; more rounds, labels or a better start will.",
-        _go_on(evidence, missing), (from_round, evidence.rounds), "disagreement",
+        {"disagreement": float(late[-1]), "change": last, "distance to go": to_go},
+        f"The sites {together}, but all still move, with {distance}. The network is not what is slow: another one "
+        "will not help; more rounds, labels or a better start will.",
+        _continue(evidence, missing), (from_round, evidence.rounds), "disagreement",
     )  # fmt: skip
 
 
@@ -196,5 +196,5 @@ def _last_change(evidence: Evidence) -> float:
 
 
 def _late(evidence: Evidence) -> int:
-    """The round with which the last half of the steps begins."""
+    """The first round of the last half of the steps."""
     return int(evidence.round[len(evidence.round) // 2])

@@ -1,7 +1,7 @@
-"""Findings that compare sites: a network that counts some more, a site that pulls away, sites that stay apart.
+"""Findings that compare sites: a network that weights them unequally, a site that pulls away, sites that stay apart.
 
-MNEM's sites end where psi_m = (1 - eta) psi~_m + eta F_m(psi~_m), psi~ the neighbourhood's average. So what each
-site's own rows say, F_m, is known from the sites' estimates alone, to the accuracy of the last change.
+MNEM's sites end where psi_m = (1 - eta) psi~_m + eta F_m(psi~_m), with psi~ the neighbourhood's average. So each
+site's map F_m is known from the sites' estimates alone, to the accuracy of the last change.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gaussip.mixture.theta import to_psi
 from gaussip.mixture.units import Unit, unit_of
 from gaussip.networks import degree_shares, imbalance, stationary_weights
 
-UNFAIR = 1e-6  # by which a row may count more at one site than at another
-LEAST = 4  # sites of which one can be told to be odd
-AWAY = 8.0  # times the median distance: a site so far from the others is not one of them
-SETTLED = 10.0  # times tol: a change that is nearly done
+UNFAIR = 1e-6  # the largest difference in a row's weight that is rounding
+LEAST = 4  # sites needed to name the odd one
+AWAY = 8.0  # times the median distance: a site this far from the others differs from them
+SETTLED = 10.0  # times tol: with a change this small a run has nearly converged
 
 
 def unbalanced_network(evidence: Evidence) -> Finding | None:
-    """The network counts some sites' rows more than others', and nothing corrects it."""
+    """The network gives some sites' rows more weight than others', and nothing corrects it."""
     if not REGISTRY[evidence.algorithm].network_sets_target or evidence.W is None:
         return None
     counted = len(evidence.names) * stationary_weights(evidence.W) * _factor(evidence)
@@ -38,35 +38,37 @@ def unbalanced_network(evidence: Evidence) -> Finding | None:
     }  # fmt: skip
     text = (
         f"On this network a row counts {counted[low]:.2f} times at site {evidence.names[low]} and "
-        f"{counted[high]:.2f} times at site {evidence.names[high]} (SE(W) = {shown['SE(W)']:.2f}), so that the fit "
-        "does not aim at the pooled estimate, whatever eta and however long"
+        f"{counted[high]:.2f} times at site {evidence.names[high]} (SE(W) = {shown['SE(W)']:.2f}), so the fit does "
+        "not approach the pooled estimate, whatever eta and however many rounds"
     )
     if evidence.sites is not None and evidence.algorithm == "mnem":
         least, most = _shift(evidence, counted)
         noise = evidence.sampling_error
         shown |= {"bias at least about": least, "bias at most about": most, "sampling error": noise}
-        text += f"; it is off by about {least:.2g} to {most:.2g}, where the sampling error is {noise:.2g}"
-    return Finding("unbalanced network", shown, f"{text}.", _fair(evidence), (1, evidence.rounds), "disagreement")
+        text += f"; its bias is about {least:.2g} to {most:.2g}, and the sampling error is {noise:.2g}"
+    return Finding(
+        "unbalanced network", shown, f"{text}.", _with_exact(evidence), (1, evidence.rounds), "disagreement"
+    )
 
 
-def _fair(evidence: Evidence) -> str:
-    """Exact, on the same network where it is two-way."""
+def _with_exact(evidence: Evidence) -> str:
+    """A fit with exact, on the same network if it is two-way."""
     if evidence.two_way:
         return again(evidence, algorithm="exact")
     return again(evidence, algorithm="exact", network="ring")
 
 
 def _factor(evidence: Evidence) -> NDArray:
-    """What multiplies each site's map: its share of the rows, divided by its balance as its degree tells it."""
+    """The factor of each site's map: its share of the rows divided by its balance, as estimated from its degree."""
     if evidence.settings["weighting"] == "equal":
         return np.ones(len(evidence.names))
     return np.asarray(evidence.mass / evidence.mass.mean() / degree_shares(evidence.W))
 
 
-def own_maps(evidence: Evidence) -> NDArray:
+def maps_of_sites(evidence: Evidence) -> NDArray:
     """F_m of every site of MNEM, (M, K, f), in the consensus' standard units, from the sites' estimates.
 
-    The mass that rides in psi's scale settles where it is eta times the factors, mixed: known from the network.
+    The scale of a site's psi carries its mass, and its limit follows from the network and the factors.
     """
     assert evidence.W is not None
     assert evidence.sites is not None
@@ -83,28 +85,28 @@ def _unit(evidence: Evidence) -> Unit:
 
 
 def _shift(evidence: Evidence, counted: NDArray) -> tuple[float, float]:
-    """How far the sum of the sites' maps is off, and how far the estimate can be: 1 / (1 - L) times that."""
-    right = _rightly(evidence)
-    shift = np.tensordot(right * counted / (right @ counted) - right, own_maps(evidence), axes=1)
+    """The bias of the sum of the sites' maps, and the largest bias of the estimate: 1 / (1 - L) times that."""
+    fair = _fair_shares(evidence)
+    shift = np.tensordot(fair * counted / (fair @ counted) - fair, maps_of_sites(evidence), axes=1)
     least = float(np.sqrt(np.sum(shift**2)))
     L = contraction(evidence, late_decay(evidence)) or 0.0
     return least, least / (1 - L)
 
 
-def _rightly(evidence: Evidence) -> NDArray:
-    """What each site should count."""
+def _fair_shares(evidence: Evidence) -> NDArray:
+    """The share that each site should have."""
     mass = np.ones_like(evidence.mass) if evidence.settings["weighting"] == "equal" else evidence.mass
     return np.asarray(mass / mass.sum())
 
 
 def site_apart(evidence: Evidence) -> Finding | None:
-    """One site whose estimate, or whose rows, are far from all the others'."""
+    """A site whose rows, or whose estimate, are far from those of all others."""
     assert evidence.sites is not None
     if evidence.algorithm == "mnem" and evidence.W is not None:
-        told, what = own_maps(evidence), "its own rows say something else than the other sites'"
+        psi, what = maps_of_sites(evidence), "its rows differ from the other sites'"
     else:
-        told, what = _unit(evidence).standard(to_psi(evidence.sites)), "its estimate is far from the other sites'"
-    apart = told - np.median(told, axis=0)
+        psi, what = _unit(evidence).standard(to_psi(evidence.sites)), "its estimate differs from the other sites'"
+    apart = psi - np.median(psi, axis=0)
     small = np.sqrt(np.minimum(1.0, evidence.mass / np.median(evidence.mass)))  # a small site's moments are noisier
     distance = small * np.sqrt(np.sum(apart**2, axis=(-2, -1)))
     usual, m = float(np.median(distance)), int(distance.argmax())
@@ -113,8 +115,8 @@ def site_apart(evidence: Evidence) -> Finding | None:
     name = str(evidence.names[m])
     return Finding(
         "a site pulls away", {"site": name, "distance": float(distance[m]), "median distance": usual},
-        f"Site {name} pulls away: {what}, {distance[m]:.2g} from their median in standard units; half of the sites "
-        f"are within {usual:.2g}. Other units, another coding, or other patients?",
+        f"Site {name} pulls away: {what}. It is {distance[m]:.2g} from their median in standard units; half of the "
+        f"sites are within {usual:.2g}. Does it have other units, another coding, or other patients?",
         f"look at the table of site {name}; without it: {_without(evidence, name)}",
         (evidence.rounds, evidence.rounds), "disagreement",
     )  # fmt: skip
@@ -127,28 +129,28 @@ def _without(evidence: Evidence, name: str) -> str:
 
 
 def settled_apart(evidence: Evidence) -> Finding | None:
-    """Nothing moves any more, and the sites still differ by more than the sampling error: MNEM's bias."""
+    """The run has converged, and the sites still differ by more than the sampling error: MNEM's bias."""
     apart = float(evidence.disagreement[-1])
-    still = evidence.converged or evidence.change[-1] <= SETTLED * evidence.tol
-    if not still or not apart > evidence.sampling_error:
+    settled = evidence.converged or evidence.change[-1] <= SETTLED * evidence.tol
+    if not settled or not apart > evidence.sampling_error:
         return None
     shown = {"disagreement": apart, "sampling error": evidence.sampling_error, "change": float(evidence.change[-1])}
     text = (
-        f"Nothing moves any more, but the sites are {apart:.2g} apart, more than the sampling error of "
-        f"{evidence.sampling_error:.2g}: each keeps a share of its own rows' answer"
+        f"The estimates no longer move, but the sites are {apart:.2g} apart, more than the sampling error of "
+        f"{evidence.sampling_error:.2g}: each is drawn towards the estimate of its own rows"
     )
     if evidence.algorithm == "mnem" and evidence.W is not None and (eta := _eta_for(evidence)) is not None:
         shown |= {"eta that would do": eta}
-        text += f". With eta={eta:g} they would be nearer than that, and exact has no such bias"
+        text += f". With eta={eta:g} they would be nearer than that; exact has no such bias"
     return Finding(
-        "settled apart", shown, f"{text}.", _fair(evidence),
+        "settled apart", shown, f"{text}.", _with_exact(evidence),
         (int(evidence.round[len(evidence.round) // 2]), evidence.rounds), "disagreement",
     )  # fmt: skip
 
 
 def _eta_for(evidence: Evidence) -> float | None:
-    """A step, of those halved from this one, that leaves the sites nearer than the sampling error."""
-    maps, W = own_maps(evidence), evidence.W.toarray()  # type: ignore[union-attr]
+    """The first of the halved steps that leaves the sites nearer to each other than the sampling error."""
+    maps, W = maps_of_sites(evidence), evidence.W.toarray()  # type: ignore[union-attr]
     eta = evidence.eta
     for _ in range(20):
         eta /= 2

@@ -1,4 +1,4 @@
-"""How sure a fitted mixture is: standard errors and confidence intervals, from one sum over the sites."""
+"""Standard errors and confidence intervals of a fitted mixture, from one sum over the sites."""
 
 from gaussip.inference.intervals import Uncertainty
 

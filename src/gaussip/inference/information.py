@@ -1,4 +1,4 @@
-"""What rows tell about the parameters: the observed information, of which sites only need the sum.
+"""The observed information about the parameters, of which sites only need the sum.
 
 By Louis's identity a row's information, the negative Hessian of its log-likelihood, is the expected information of
 the row with its class, given the row, minus the covariance of that complete row's score. With all K weights taken as
@@ -10,8 +10,8 @@ so that with responsibilities pi_ik, row weights v_i and the row's score g_i = (
 
     information = sum_i v_i g_i g_i' + diag_k(sum_i v_i pi_ik (B_ik - s_ik s_ik'))
 
-with B_ik a complete row's information. A labelled row has its label for responsibilities: B alone is left of it. That
-the weights sum to one, a linear constraint, is for `concluded` to take into account.
+with B_ik a complete row's information. A labelled row's responsibilities are its label, which leaves B alone. The
+linear constraint that the weights sum to one is applied in `concluded`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from gaussip.mixture.density import responsibilities
 from gaussip.mixture.theta import Theta, n_parameters, pack, unvech, upper_triangle, width
 from gaussip.rows.chunks import Chunks
 
-MOST_PARAMETERS = 3000  # the matrix then has 72 MB
-BLOCK = 2**21  # numbers of the rows' scores that are held at a time
-SIZE = 1e5  # of a part's diagonal, about: far from both ends of what `gaussip.exchange.sums` tells
+MOST_PARAMETERS = 3000  # the matrix then takes 72 MB
+BLOCK = 2**21  # numbers of the rows' scores in memory at a time
+SIZE = 1e5  # approximate size of a part's diagonal: far from both limits of `gaussip.exchange.sums`
 
 
 def check_size(n_components: int, n_features: int) -> None:
-    """Refuse mixtures whose matrices would be too large."""
+    """Reject mixtures whose matrices would be too large."""
     q = n_parameters(n_components, n_features)
     if q > MOST_PARAMETERS:
         raise UncertaintyError(
@@ -46,9 +46,9 @@ def check_size(n_components: int, n_features: int) -> None:
 
 
 def scales(theta: Theta, mass: float) -> NDArray:
-    """The size of each parameter (K, f), in which information about it is a number of about `SIZE`.
+    """The unit of each parameter (K, f), in which the information about it is about `SIZE`.
 
-    Sites need the same scales, of a theta that all know (a start will do) and the summed weights of all rows.
+    All sites need the same scales: those of a theta that all know (a start will do) and of the mass of all rows.
     """
     spread = np.sqrt(np.diagonal(theta.covariances, axis1=-2, axis2=-1))
     of_parameters = Theta(np.sqrt(theta.weights), spread, spread[..., :, None] * spread[..., None, :])
@@ -56,7 +56,7 @@ def scales(theta: Theta, mass: float) -> NDArray:
 
 
 def part_size(n_components: int, n_features: int, *, robust: bool) -> int:
-    """How many numbers a site's part has."""
+    """The length of a site's part."""
     q = n_components * width(n_features)
     return q + (1 + robust) * (q * (q + 1) // 2)
 
@@ -70,16 +70,16 @@ def site_part(
     unlabelled_weight: float = 1.0,
     most: float = LARGEST_SUM / 2,
 ) -> NDArray:
-    """A site's part of the sum: its score, the upper triangle of its information, and of its scores' products.
+    """A site's part of the sum: its score, the upper triangle of its information, and that of its scores' products.
 
     Parameters
     ----------
     rows : the site's, labels as component numbers, -1 where unlabelled
-    theta : the site's own
-    scale : (K, f), of all sites, see `scales`
-    robust : whether the products sum_i v_i^2 g_i g_i' are wanted
-    unlabelled_weight : what an unlabelled row counts against a labelled one
-    most : no number may be as large, or the sum could not be told
+    theta : the site's estimate
+    scale : (K, f), the same at all sites, see `scales`
+    robust : whether to compute the products sum_i v_i^2 g_i g_i'
+    unlabelled_weight : the weight of an unlabelled row relative to a labelled one
+    most : every number must be smaller, or the sum would overflow
 
     Returns
     -------
@@ -91,7 +91,9 @@ def site_part(
         raise UncertaintyError(f"theta has {K} components of {p} features: scales are {wanted}, not {scale.shape}")
     factors = precision_factor(theta.covariances)
     if not (np.isfinite(factors).all() and (theta.weights > 0).all()):
-        raise UncertaintyError("theta is no mixture: a weight is not positive, or a covariance not positive definite")
+        raise UncertaintyError(
+            "theta is not a mixture: a weight is not positive or a covariance not positive definite"
+        )
     precisions = factors.swapaxes(-1, -2) @ factors
     q = scale.size
     score, outer, products = np.zeros(q), np.zeros((q, q)), np.zeros((q, q))
@@ -107,21 +109,21 @@ def site_part(
             products += (v[:, None] ** 2 * g).T @ g
     expected = _complete_information(score.reshape(scale.shape), theta.weights, precisions)
     information = outer + block_diag(*(expected - within))
-    at, upper = scale.ravel(), upper_triangle(q)
+    unit, upper = scale.ravel(), upper_triangle(q)
     matrices = [information, products] if robust else [information]
-    found = np.concatenate([at * score, *((at * one * at[:, None])[upper] for one in matrices)])
-    if not (np.abs(found) < most).all():
+    part = np.concatenate([unit * score, *((unit * matrix * unit[:, None])[upper] for matrix in matrices)])
+    if not (np.abs(part) < most).all():
         raise UncertaintyError(
-            "the information is too large a number: divide row weights by their mean; or some covariance is nearly "
-            "singular: leave out features that are sums or copies of others"
+            "the information is too large: divide row weights by their mean; or some covariance is nearly singular: "
+            "leave out features that are sums or copies of others"
         )
-    return found
+    return part
 
 
 def _blocks(
     rows: Chunks, theta: Theta, unlabelled_weight: float
 ) -> Iterator[tuple[NDArray, NDArray, NDArray]]:  # fmt: skip
-    """Rows, their responsibilities and their weights, a few at a time."""
+    """Rows, their responsibilities and their weights, block by block."""
     K, p = theta.means.shape
     size = max(1, BLOCK // (K * width(p)))
     for values, labels, weights in rows:
@@ -142,23 +144,23 @@ def _complete_scores(x: NDArray, theta: Theta, precisions: NDArray) -> NDArray:
     """s_ik of every row and component, (n, K, f)."""
     K, p = theta.means.shape
     i, j = upper_triangle(p)
-    found = np.empty((len(x), K, width(p)))
+    scores = np.empty((len(x), K, width(p)))
     for k in range(K):
         u = (x - theta.means[k]) @ precisions[k]
-        found[:, k, 0] = 1 / theta.weights[k]
-        found[:, k, 1 : 1 + p] = u
-        found[:, k, 1 + p :] = _halves(p) * (u[:, i] * u[:, j] - precisions[k][i, j])
-    return found
+        scores[:, k, 0] = 1 / theta.weights[k]
+        scores[:, k, 1 : 1 + p] = u
+        scores[:, k, 1 + p :] = _halves(p) * (u[:, i] * u[:, j] - precisions[k][i, j])
+    return scores
 
 
 def _halves(p: int) -> NDArray:
-    """c: one half for variances, one for covariances, which stand in a matrix twice."""
+    """c: 1/2 for variances, 1 for covariances, which occur twice in the matrix."""
     i, j = upper_triangle(p)
     return np.where(i == j, 0.5, 1.0)
 
 
 def _complete_information(score: NDArray, weights: NDArray, precisions: NDArray) -> NDArray:
-    """sum_i v_i pi_ik B_ik, (K, f, f): linear in the summed scores (K, f), which hold all it needs.
+    """sum_i v_i pi_ik B_ik, (K, f, f): a linear function of the summed scores (K, f).
 
     With E_a the derivative of Sigma by its entry a, and sums over rows U1 of u and U2 of uu',
     B is P for means, P E_b U1 between means and entry b, and tr(E_a P E_b (U2 - S0 P / 2)) between entries.
@@ -166,7 +168,7 @@ def _complete_information(score: NDArray, weights: NDArray, precisions: NDArray)
     K, p = precisions.shape[:2]
     i, j = upper_triangle(p)
     c = _halves(p)
-    found = np.zeros((K, score.shape[1], score.shape[1]))
+    information = np.zeros((K, score.shape[1], score.shape[1]))
     for k, P in enumerate(precisions):
         S0 = weights[k] * score[k, 0]
         U1, Q = score[k, 1 : 1 + p], unvech(score[k, 1 + p :] / c) + S0 * P / 2
@@ -174,18 +176,18 @@ def _complete_information(score: NDArray, weights: NDArray, precisions: NDArray)
         trace = sum(
             P[np.ix_(b, d)] * Q[np.ix_(a, e)] for a, b in ((i, j), (j, i)) for d, e in ((i, j), (j, i))
         )  # tr(E_a P E_b Q), each E two entries
-        found[k, 0, 0] = S0 / weights[k] ** 2
-        found[k, 1 : 1 + p, 1 : 1 + p] = S0 * P
-        found[k, 1 : 1 + p, 1 + p :], found[k, 1 + p :, 1 : 1 + p] = mixed, mixed.T
-        found[k, 1 + p :, 1 + p :] = c[:, None] * c * trace
-    return found
+        information[k, 0, 0] = S0 / weights[k] ** 2
+        information[k, 1 : 1 + p, 1 : 1 + p] = S0 * P
+        information[k, 1 : 1 + p, 1 + p :], information[k, 1 + p :, 1 : 1 + p] = mixed, mixed.T
+        information[k, 1 + p :, 1 + p :] = c[:, None] * c * trace
+    return information
 
 
 class Concluded(NamedTuple):
-    """What the sum over all sites says."""
+    """The covariance of the estimate, from the sum over all sites."""
 
     covariance: NDArray  #: (q, q) of the packed theta, q = K f
-    away: float  #: standard errors between theta and the largest likelihood, in the direction of most
+    away: float  #: the largest distance from theta to the maximum of the likelihood, in standard errors
 
 
 def concluded(summed: NDArray, scale: NDArray, features: Sequence[str], *, robust: bool = False) -> Concluded:
@@ -195,14 +197,14 @@ def concluded(summed: NDArray, scale: NDArray, features: Sequence[str], *, robus
     ----------
     summed : (part_size,)
     scale : (K, f), that of the parts
-    features : (p,), names for errors
+    features : (p,), names for error messages
     robust : whether the parts hold the scores' products: then the sandwich I^-1 (sum v^2 g g') I^-1, else I^-1
     """
     q, n_components = scale.size, scale.shape[0]
     if (wanted := part_size(n_components, len(features), robust=robust)) != summed.size:
         raise UncertaintyError(f"parts of {n_components} components have {wanted} numbers, not {summed.size}")
     score, *matrices = np.split(summed, np.cumsum([q, q * (q + 1) // 2])[: 1 + robust])
-    information, *products = (unvech(one) for one in matrices)
+    information, *products = map(unvech, matrices)
     fixed = np.zeros_like(scale)
     fixed[:, 0] = scale[:, 0] / np.linalg.norm(scale[:, 0])
     c = fixed.ravel()  # the direction in which weights would no longer sum to one
@@ -218,28 +220,28 @@ def concluded(summed: NDArray, scale: NDArray, features: Sequence[str], *, robus
     inverse = projected(np.linalg.inv(regular))
     downhill = score - (score @ c) * c
     covariance = inverse @ products[0] @ inverse if robust else inverse
-    at = scale.ravel()
+    unit = scale.ravel()
     return Concluded(
-        covariance=at[:, None] * (covariance + covariance.T) / 2 * at,
+        covariance=unit[:, None] * (covariance + covariance.T) / 2 * unit,
         away=float(np.sqrt(downhill @ inverse @ downhill)),
     )
 
 
 def parameter_names(features: Sequence[str]) -> list[str]:
-    """What the numbers (f,) of a component are called."""
+    """The names of a component's parameters, (f,)."""
     pairs = zip(*upper_triangle(len(features)), strict=True)
     spread = [f"variance {features[i]}" if i == j else f"covariance {features[i]},{features[j]}" for i, j in pairs]
     return ["weight", *(f"mean {name}" for name in features), *spread]
 
 
 def _no_information(regular: NDArray, shape: tuple[int, ...], features: Sequence[str]) -> UncertaintyError:
-    """The error that names where information is least."""
+    """The error that names the parameter with the least information."""
     least = np.linalg.eigh(regular)[1][:, 0].reshape(shape) ** 2
     k = int(least.sum(axis=1).argmax())
     name = parameter_names(features)[int(least[k].argmax())]
     return UncertaintyError(
-        "the rows do not tell all parameters apart (the information is not positive definite): least about "
+        "the rows do not determine all parameters (the information is not positive definite): they say least about "
         f"component {k}, above all its {name}. There are too few rows, or a component is empty or the copy of "
-        "another, or a feature the sum or copy of others, or the fit has not converged: try fewer components or "
+        "another, or a feature is the sum or copy of others, or the fit has not converged: try fewer components or "
         "features, or more rows or labels"
     )

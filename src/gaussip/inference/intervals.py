@@ -1,4 +1,4 @@
-"""What people get: standard errors and confidence intervals of a fitted mixture."""
+"""Standard errors and confidence intervals of a fitted mixture."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gaussip.inference.information import (
     scales,
     site_part,
 )
-from gaussip.mixture.theta import Theta, pack, unpack
+from gaussip.mixture.theta import Theta, at, broadcast, pack, unpack
 from gaussip.rows.checks import check_cells, check_row_weights, label_column
 from gaussip.rows.chunks import Chunks, of_array
 from gaussip.rows.problem import Problem
@@ -31,29 +31,29 @@ from gaussip.rows.sites import by_column
 from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
 from gaussip.simulation.history import SITE
 
-FAR = 0.5  # standard errors that an estimate may be off before intervals around it are worth a warning
+FAR = 0.5  # standard errors from the maximum of the likelihood beyond which intervals get a warning
 
 
 class Uncertainty(NamedTuple):
-    """How far a fitted mixture may be from the one the rows come from."""
+    """The sampling uncertainty of a fitted mixture."""
 
     theta: Theta  #: the estimate
-    covariance: NDArray  #: (q, q) of ``pack(theta).ravel()``, component by component; all K weights are in it
-    away: float  #: standard errors from theta to the largest likelihood of the rows, in the direction of most
-    robust: bool  #: whether the covariance holds where the rows are not from a Gaussian mixture, or weighted
+    covariance: NDArray  #: (q, q) of ``pack(theta).ravel()``, component by component, with all K weights
+    away: float  #: the largest distance from theta to the maximum of the likelihood, in standard errors
+    robust: bool  #: whether the covariance is valid for weighted rows, or rows not from a Gaussian mixture
 
     @property
     def standard_errors(self) -> Theta:
-        """The standard error of every number of theta, in its place."""
-        variances = np.maximum(np.diagonal(self.covariance), 0)  # a single component's weight has none
+        """The standard error of every number in theta."""
+        variances = np.maximum(np.diagonal(self.covariance), 0)  # the weight of a single component has none
         return unpack(np.sqrt(variances).reshape(pack(self.theta).shape))
 
     def intervals(self, level: float = 0.95) -> tuple[Theta, Theta]:
-        """The lower and the upper ends of the confidence intervals of every number of theta.
+        """The lower and upper ends of the confidence interval of every number in theta.
 
-        Weights are taken on the logit scale and variances on the log scale, so that the ends stay in range; means
-        and covariances are plus or minus so many standard errors. Each interval holds by itself: neither end is a
-        mixture.
+        Intervals of weights are on the logit scale and those of variances on the log scale, so that the ends stay in
+        range; those of means and covariances are symmetric. Each interval holds by itself: the ends together are
+        not a mixture.
         """
         if not 0 < level < 1:
             raise SettingError(f"level={level!r} must be a number between 0 and 1, such as 0.95")
@@ -74,7 +74,7 @@ class Uncertainty(NamedTuple):
         return end(-1), end(1)
 
     def table(self, components: Sequence[str], features: Sequence[str], level: float) -> dict[str, list[Any]]:
-        """A row for each parameter, by columns; components and features by name."""
+        """The columns of a table with a row for each parameter; components and features by name."""
         parameters = parameter_names(features)
         numbers = (self.theta, self.standard_errors, *self.intervals(level))
         columns = ("estimate", "standard_error", "low", "high")
@@ -97,40 +97,40 @@ def uncertainty(
 ) -> Uncertainty:
     """The uncertainty of a fitted `NetworkGaussianMixture`, with the rows it was fitted to.
 
-    Each site takes its part at its own estimate; the parts are summed as sites sum what they hide from each other.
+    Each site computes its part at its estimate; the parts are summed in the same way as between real sites.
 
     Parameters
     ----------
     X, y, sites, sample_weight : as in the fit; with sites=None all rows are taken at the consensus
     robust : the sandwich covariance
-    watch : told the number of sites done
+    watch : called with the number of sites done
     """
     refuse_site_model(mixture)
     check_size(*mixture.means_.shape)
     if mixture.unlabelled_weight != 1 and not robust:
         raise SettingError(
-            f"unlabelled_weight={mixture.unlabelled_weight:g}: rows that count in part do not tell the spread of the "
-            "estimate by their information alone; ask for the robust one (robust=True, or --robust)"
+            f"unlabelled_weight={mixture.unlabelled_weight:g}: with rows of less weight the information alone does "
+            "not give standard errors; ask for the robust ones (robust=True, or --robust)"
         )
     features = [str(name) for name in getattr(mixture, "feature_names_in_", _columns(mixture.n_features_in_))]
     problem = _problem(mixture, X, y, sites, sample_weight, features)
     theta = Theta(mixture.weights_, mixture.means_, mixture.covariances_)
-    apart = Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)
+    at_sites = Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)
     if sites is None and not by_name(X):
-        apart = Theta(*(part[None] for part in theta))
+        at_sites = broadcast(theta, (1,))
     scale = scales(theta, float(problem.rows.mass.sum()))
     summed = np.zeros(part_size(*theta.means.shape, robust=robust))
-    for m, (rows, own) in enumerate(zip(_rows(problem), _each(apart), strict=True)):
-        part = site_part(rows, own, scale, robust=robust, unlabelled_weight=mixture.unlabelled_weight)
-        summed = agreed(np.stack([summed, part]))  # whole steps: the same sum as of all parts at once
+    for m, rows in enumerate(_rows(problem)):
+        part = site_part(rows, at(at_sites, m), scale, robust=robust, unlabelled_weight=mixture.unlabelled_weight)
+        summed = agreed(np.stack([summed, part]))  # in whole steps: the same as the sum of all parts at once
         watch(m + 1)
-    found = Uncertainty(theta, *concluded(summed, scale, features, robust=robust), robust)
-    _warn_if_far(found, apart, mixture.sites_, features)
-    return found
+    result = Uncertainty(theta, *concluded(summed, scale, features, robust=robust), robust)
+    _warn_if_far(result, at_sites, mixture.sites_, features)
+    return result
 
 
 def refuse_site_model(mixture: Any) -> None:
-    """Refuse the model that a real site keeps: intervals are of the rows of all sites, of which it has its own."""
+    """Reject the model of a real site: intervals need the rows of all sites, and it has only its own."""
     if mixture.origin_ == SITE:
         raise UncertaintyError(
             f"this is the model of real site {some(mixture.sites_.tolist())}, fitted to the rows of all sites: its "
@@ -140,7 +140,7 @@ def refuse_site_model(mixture: Any) -> None:
 
 
 def _problem(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, features: list[str]) -> Problem:
-    """The rows by site, checked as for a fit, and seen to be of the fit's sites and classes."""
+    """The rows by site, checked as for a fit, and against the fit's sites and classes."""
     if not on_disk(X):
         X = validate_data(mixture, X, dtype=np.float64, reset=False, ensure_all_finite=False)
         check_cells(X, features)
@@ -166,28 +166,28 @@ def _problem(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, featu
     _refuse_other_rows(mixture, mass, problem.sites)
     if mixture.weighting == "equal" and np.ptp(mass) > 1e-9 * mass.max():
         raise SettingError(
-            "weighting='equal' with sites of different sizes aims at another estimate than that of all rows: "
-            "standard errors are for weighting='rows'"
+            "weighting='equal' with sites of different sizes does not estimate the mixture of all rows: standard "
+            "errors are for weighting='rows'"
         )
     return problem
 
 
 def _refuse_other_rows(mixture: Any, mass: NDArray, sites: NDArray) -> None:
-    """Refuse rows that are not as many, by weight, as those of the fit, at every site."""
+    """Reject rows whose mass at some site is not that of the fit."""
     alone = len(mass) < len(mixture.site_mass_)  # all rows together, at the consensus
-    then = mixture.site_mass_.sum(keepdims=True) if alone else mixture.site_mass_
-    other = np.flatnonzero(~np.isclose(mass, then, rtol=1e-9, atol=0))
+    fitted = mixture.site_mass_.sum(keepdims=True) if alone else mixture.site_mass_
+    other = np.flatnonzero(~np.isclose(mass, fitted, rtol=1e-9, atol=0))
     if other.size:
         m = other[0]
         where = "there are" if alone else f"site {some([sites[m]])} has"
         more = f", and {other.size - 1} other sites differ too" if other.size > 1 else ""
         raise DataError(
-            f"{where} {mass[m]:.10g} rows (by weight), the fit had {then[m]:.10g}{more}; give the rows of the fit"
+            f"{where} {mass[m]:.10g} rows (by weight), the fit had {fitted[m]:.10g}{more}; give the rows of the fit"
         )
 
 
 def _chunks(X: NDArray, y: Any, sites: Any, sample_weight: Any) -> Any:
-    """Rows in memory as a source, by site where sites are given."""
+    """Rows in memory as chunks, by site if sites are given."""
     n = len(X)
     labels = None if y is None else label_column(y, n)
     v = check_row_weights(sample_weight, n)
@@ -206,31 +206,27 @@ def _rows(problem: Problem) -> Iterator[Chunks]:
         yield site.values
 
 
-def _each(theta: Theta) -> Iterator[Theta]:
-    return map(Theta._make, zip(*theta, strict=True))
-
-
 def _columns(n_features: int) -> list[str]:
     return [f"column {j}" for j in range(n_features)]
 
 
-def _warn_if_far(found: Uncertainty, apart: Theta, sites: NDArray, features: list[str]) -> None:
-    """Say so where the estimate, or some site's, is not where the likelihood is largest."""
-    if found.away > FAR:
+def _warn_if_far(result: Uncertainty, at_sites: Theta, sites: NDArray, features: list[str]) -> None:
+    """Warn if the estimate, or some site's, is not at the maximum of the likelihood."""
+    if result.away > FAR:
         warnings.warn(
-            f"the estimate is {found.away:.2g} standard errors from the largest likelihood of these rows, so that "
-            "its intervals are off: are these the rows, labels and weights of the fit, and has it converged? "
-            "reg_covar and shrinkage move an estimate too",
+            f"the estimate is {result.away:.2g} standard errors from the largest likelihood of these rows, so its "
+            "intervals are off: are these the rows, labels and weights of the fit, and has it converged? reg_covar "
+            "and shrinkage move an estimate too",
             ConvergenceWarning,
             stacklevel=4,
         )
-    errors, centre = pack(found.standard_errors), pack(found.theta)
-    far = np.abs(pack(apart) - centre) / np.where(errors > 0, errors, np.inf)
+    errors, centre = pack(result.standard_errors), pack(result.theta)
+    far = np.abs(pack(at_sites) - centre) / np.where(errors > 0, errors, np.inf)
     m, k, a = np.unravel_index(int(far.argmax()), far.shape)
     if far[m, k, a] > FAR:
         warnings.warn(
             f"sites are apart: {parameter_names(features)[a]} of component {k} at site {some([sites[m]])} is "
-            f"{far[m, k, a]:.2g} standard errors from the consensus, so that intervals around either are off; use "
+            f"{far[m, k, a]:.2g} standard errors from the consensus, so intervals around either are off; use "
             "algorithm='exact', or a smaller eta and more rounds",
             ConvergenceWarning,
             stacklevel=4,

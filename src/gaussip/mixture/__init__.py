@@ -1,4 +1,4 @@
-"""A Gaussian mixture: its parameters, units, densities, and whether it is one."""
+"""A Gaussian mixture: its parameters, units and densities, and whether the parameters are valid."""
 
 from gaussip.mixture.theta import Psi, Theta, align, consensus, distance, pack, to_psi, to_theta, unpack
 

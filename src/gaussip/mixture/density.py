@@ -1,4 +1,4 @@
-"""Log-densities of single rows under one mixture: what prediction and scoring need."""
+"""Log-densities of rows under a mixture, for prediction and scoring."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from gaussip.arrays import NDArray, precision_factor
 from gaussip.mixture.theta import Theta
 
-BLOCK_ROWS = 100_000  # taken together, so that only the answer grows with the rows
+BLOCK_ROWS = 100_000  # computed together, so that only the result grows with the rows
 
 
 def log_joint(X: NDArray, theta: Theta) -> NDArray:
     """log(alpha_k phi_k(x_i)) of every row and component.
 
-    Taken from x - mu_k, not from sums about a centre as in the hot function: slower, and accurate for components
-    however small and far.
+    Computed from x - mu_k, not from sums about a centre as in the hot function: slower, but accurate for small
+    components far from the centre.
 
     Parameters
     ----------

@@ -1,14 +1,14 @@
-"""How near two components of a mixture are, and the mixture in which they are one."""
+"""The distance between two components of a mixture, and the mixture with the two merged."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gaussip.mixture.theta import Theta, overall
+from gaussip.mixture.theta import Theta, overall, reorder
 
 
 def bhattacharyya(theta: Theta, k: int, other: int) -> float:
-    """Bhattacharyya's distance of two components: exp(-distance) is what they share."""
+    """The Bhattacharyya distance between two components: exp(-distance) is their overlap."""
     both = theta.covariances[[k, other]]
     middle = both.mean(axis=0)
     apart = theta.means[k] - theta.means[other]
@@ -17,8 +17,8 @@ def bhattacharyya(theta: Theta, k: int, other: int) -> float:
 
 
 def merged(theta: Theta, k: int, other: int) -> Theta:
-    """Components k < other as one, in place of k: the mixture's mean and covariance stay as they are."""
-    both = Theta(*(part[[k, other]] for part in theta))
+    """The mixture with components k < other merged into k; its overall mean and covariance do not change."""
+    both = reorder(theta, np.array([k, other]))
     total = both.weights.sum()
     mean, covariance = overall(both._replace(weights=both.weights / total))
     weights, means, covariances = (np.delete(part, other, axis=0) for part in theta)

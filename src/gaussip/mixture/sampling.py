@@ -1,4 +1,4 @@
-"""Rows drawn from a mixture."""
+"""Drawing rows from a mixture."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def sample(theta: Theta, n_rows: int, rng: np.random.Generator) -> tuple[NDArray
     noise = rng.standard_normal((n_rows, p))
     X = np.empty((n_rows, p))
     for k in range(K):
-        mine = classes == k
-        X[mine] = theta.means[k] + noise[mine] @ factors[k].T
+        members = classes == k
+        X[members] = theta.means[k] + noise[members] @ factors[k].T
     return X, classes

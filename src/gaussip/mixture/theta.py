@@ -1,15 +1,15 @@
 """The parameters of a Gaussian mixture in the two forms the algorithms use.
 
 `Theta` = (alpha, mu, Sigma) is what people read. psi = (alpha, beta, gamma) with beta = alpha * mu and
-gamma = alpha * Sigma is what may be averaged; it is one array, a component to a row, so that the algorithms read as
-the paper's equations do and a message needs no packing. Both have any leading axes ``...``: none for one site,
+gamma = alpha * Sigma can be averaged. It is a single array with a row for each component, so that the algorithms read
+like the paper's equations and a message needs no packing. Both have any leading axes ``...``: none for one site,
 ``(site,)`` for a simulation, ``(replicate, site)`` for a study.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -31,7 +31,7 @@ Psi: TypeAlias = Array
 """(..., K, f) with f = (p+1)(p+2)/2: the rows (alpha_k, beta_k', vech(gamma_k)').
 
 Every entry is scaled by its component's weight. Only ratios matter (mu = beta / alpha, Sigma = gamma / alpha,
-weights = alpha / sum alpha), so a site's mass can ride in the scale.
+weights = alpha / sum alpha), so the scale can carry a site's mass.
 """
 
 
@@ -64,14 +64,14 @@ def upper_triangle(n_features: int) -> tuple[NDArray, NDArray]:
 
 @cache
 def _full(n_features: int) -> NDArray:
-    """Where each entry of a symmetric matrix stands in its vech."""
+    """The position of each entry of a symmetric matrix in its vech."""
     rows, columns = upper_triangle(n_features)
     position = np.empty((n_features, n_features), dtype=np.int64)
     position[rows, columns] = position[columns, rows] = np.arange(len(rows))
     return position.ravel()
 
 
-_placed: dict[Any, Array] = {}  # positions in other libraries and on devices: moved there once
+_placed: dict[Any, Array] = {}  # positions as arrays of other libraries and devices, converted once
 
 
 def _positions(make: Callable[[int], NDArray], n_features: int, like: Array) -> Array:
@@ -95,7 +95,7 @@ def vech(matrices: Array) -> Array:
 
 
 def unvech(vectors: Array) -> Array:
-    """The symmetric matrices of which `vech` gives these vectors."""
+    """The inverse of `vech`: symmetric matrices."""
     xp = namespace(vectors)
     p = (math.isqrt(8 * vectors.shape[-1] + 1) - 1) // 2
     full = xp.take(vectors, _positions(_full, p, vectors), axis=vectors.ndim - 1)
@@ -103,19 +103,19 @@ def unvech(vectors: Array) -> Array:
 
 
 def pack(theta: Theta) -> Array:
-    """The rows (alpha_k, mu_k', vech(Sigma_k)') of a Theta, (..., K, f); all in one vector they are the paper's."""
+    """The rows (alpha_k, mu_k', vech(Sigma_k)') of a Theta, (..., K, f); flattened they are the paper's vector."""
     weights, means, covariances = theta
     return namespace(weights).concat([weights[..., None], means, vech(covariances)], axis=-1)
 
 
 def unpack(rows: Array) -> Theta:
-    """The Theta of such rows."""
+    """The inverse of `pack`."""
     p = n_features(rows.shape[-1])
     return Theta(rows[..., 0], rows[..., 1 : 1 + p], unvech(rows[..., 1 + p :]))
 
 
 def width(n_features: int) -> int:
-    """f = (p+1)(p+2)/2, the numbers a component has, and the features (1, z, vech(zz')) of a row."""
+    """f = (p+1)(p+2)/2: the numbers in a component, and in a row's features (1, z, vech(zz'))."""
     return (n_features + 1) * (n_features + 2) // 2
 
 
@@ -140,7 +140,7 @@ def overall(theta: Theta) -> tuple[Array, Array]:
 
 
 def reorder(theta: Theta, order: NDArray) -> Theta:
-    """The components of one mixture (no leading axes) in another order."""
+    """These components of one mixture (no leading axes), in this order."""
     return Theta(theta.weights[order], theta.means[order], theta.covariances[order])
 
 
@@ -156,10 +156,10 @@ def align(theta: Theta, reference: Theta) -> Theta:
     """
     theta = Theta(*map(to_numpy, theta))
     target = pack(Theta(*map(to_numpy, reference)))
-    mine = pack(theta).reshape(-1, *target.shape)
+    rows = pack(theta).reshape(-1, *target.shape)
     aligned = Theta(*(np.array(part) for part in theta))
     for site, index in enumerate(np.ndindex(theta.weights.shape[:-1])):
-        cost = ((target[:, None, :] - mine[site][None, :, :]) ** 2).sum(axis=-1)
+        cost = ((target[:, None, :] - rows[site][None, :, :]) ** 2).sum(axis=-1)
         order = linear_sum_assignment(cost)[1]
         for part, source in zip(aligned, theta, strict=True):
             part[index] = source[index][order]
@@ -182,6 +182,16 @@ def distance(theta: Theta, pooled: Theta) -> float:
 def place(theta: Theta, device: str) -> Theta:
     """A Theta on the device (NumPy for the CPU)."""
     return Theta(*(to_device(part, device) for part in theta))
+
+
+def at(theta: Theta, *index: int | slice) -> Theta:
+    """The Theta at an index of the leading axes: a site of (M,), or a replicate and a site of (R, M)."""
+    return Theta(*(part[(*index, ...)] for part in theta))
+
+
+def per_replicate(thetas: Sequence[Theta]) -> Theta:
+    """Thetas as one with leading axes (R, 1): each replicate has its own, the same at all sites."""
+    return Theta(*(np.stack(parts)[:, None] for parts in zip(*thetas, strict=True)))
 
 
 def broadcast(theta: Theta, shape: tuple[int, ...]) -> Theta:

@@ -1,4 +1,4 @@
-"""Finding and naming a component that collapsed: where, when, and what to try."""
+"""Whether parameters are those of a mixture, and the error that names the component that collapsed."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ REMEDY = (
 
 
 def healthy(theta: Theta) -> Array:
-    """Whether each site's theta is a mixture: finite, weights above nothing, covariances positive definite; (...)."""
+    """Whether each site's theta is a mixture, (...): finite, positive weights, positive definite covariances."""
     least = least_weight(theta.weights)
     small = compiled(theta.means)
     if small is not None and theta.means.shape[-1] <= small.CHECKED_FEATURES:
         return small.healthy(*theta, least)
     xp = namespace(theta.means)
     finite = xp.all(xp.isfinite(theta.means), axis=(-2, -1))
-    weighty = xp.all(theta.weights > least, axis=-1)
-    return finite & weighty & xp.all(xp.isfinite(cholesky_or_nan(theta.covariances)), axis=(-3, -2, -1))
+    positive = xp.all(theta.weights > least, axis=-1)
+    return finite & positive & xp.all(xp.isfinite(cholesky_or_nan(theta.covariances)), axis=(-3, -2, -1))
 
 
 def are_mixtures(psi: Psi) -> bool:
-    """Whether every psi is that of a mixture, as `healthy` says of its theta."""
+    """Whether every psi is that of a mixture; see `healthy`."""
     small = compiled(psi)
     if small is not None and hasattr(small, "are_mixtures"):
         return bool(small.are_mixtures(psi, least_weight(psi)))
@@ -38,7 +38,7 @@ def are_mixtures(psi: Psi) -> bool:
 
 
 def collapse_error(number: int, names: Sequence[Any], theta: Theta, unhealthy: NDArray) -> CollapseError:
-    """The error naming the first unhealthy site (..., M), its component and the cause."""
+    """The error for the first site (..., M) that is not healthy, with its component and the cause."""
     index = tuple(int(i) for i in np.argwhere(unhealthy)[0])
     weights, _, covariances = (to_numpy(part)[index] for part in theta)
     for k in range(weights.shape[0]):
@@ -49,7 +49,7 @@ def collapse_error(number: int, names: Sequence[Any], theta: Theta, unhealthy: N
 
 
 def least_weight(weights: Array) -> float:
-    """A component below this weight is gone: not a billionth of a row supports it."""
+    """A component below this weight has vanished: less than a billionth of a row supports it."""
     return 10 * float(namespace(weights).finfo(weights.dtype).eps)
 
 

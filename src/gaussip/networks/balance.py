@@ -1,4 +1,4 @@
-"""How well a network mixes, and how fairly: the measures of the paper's theory."""
+"""Measures of a network: how fast it mixes, and how evenly it weights the sites."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gaussip.arrays import NDArray
 class Measures(NamedTuple):
     """The measures of one W."""
 
-    se_w: float  #: SE(W), imbalance: 0 when every site counts the same
+    se_w: float  #: SE(W), imbalance: 0 when all sites have the same weight
     sigma_w: float  #: mixing: the smaller, the faster sites agree
     spectral_gap: float  #: 1 - |second largest eigenvalue| of W
     stationary: NDArray  #: (M,), the share of each site in the limit, sums to one
@@ -53,7 +53,7 @@ def stationary_weights(W: Any) -> NDArray:
 
 
 def diameter(W: Any) -> int:
-    """The exchanges in which all hear from all: the longest of the shortest ways between two sites."""
+    """The exchanges after which all sites have heard from all: the longest shortest path between two sites."""
     return int(sparse.csgraph.shortest_path(sparse.csr_array(listening(W)), unweighted=True).max())
 
 
@@ -70,7 +70,7 @@ def degrees(W: Any) -> NDArray:
 
 
 def degree_shares(W: Any) -> NDArray:
-    """M pi as each site can tell from its own degree: d_m / mean d on a two-way row-normalised network, else 1."""
+    """M pi as each site estimates it from its degree: d_m / mean d on a two-way row-normalised network, else 1."""
     W = _dense(W)
     hears = W > 0
     d = hears.sum(axis=1)

@@ -14,7 +14,7 @@ import numpy as np
 
 from gaussip.errors import NetworkError
 
-TRIES = 1000  # random networks are drawn again until every site reaches every other
+TRIES = 1000  # draws of a random network until every site reaches every other
 
 
 def star(n_sites: int) -> nx.DiGraph:
@@ -38,13 +38,10 @@ def circle(n_sites: int, degree: int = 1) -> nx.DiGraph:
     return graph
 
 
-def fixed_degree(
-    n_sites: int, degree: int, seed: int | np.random.Generator | None = None, *, connected: bool = True
-) -> nx.DiGraph:
-    """Each site hears ``degree`` others, drawn without replacement; E SE(W)^2 = 1/D - 1/(M-1).
+def fixed_degree(n_sites: int, degree: int, seed: int | np.random.Generator | None = None) -> nx.DiGraph:
+    """Each site hears ``degree`` others, drawn without replacement; E SE(W)^2 = 1/D - 1/(M-1) for a single draw.
 
-    A draw may leave a site that nobody hears: with ``connected`` the network is drawn again until every site
-    reaches every other.
+    A draw may leave a site that nobody hears: the network is drawn again until every site reaches every other.
     """
     _at_least(n_sites, 2, "fixed-degree")
     _degree_fits(n_sites, degree, "fixed-degree")
@@ -55,15 +52,15 @@ def fixed_degree(
         graph.add_nodes_from(range(n_sites))
         for m in range(n_sites):
             others = np.delete(np.arange(n_sites), m)
-            heard = rng.choice(others, size=degree, replace=False)
-            graph.add_edges_from((int(q), m) for q in sorted(heard))
+            chosen = rng.choice(others, size=degree, replace=False)
+            graph.add_edges_from((int(q), m) for q in sorted(chosen))
         return graph
 
-    return _until_connected(draw, f"fixed-degree({degree})") if connected else draw()
+    return _until_connected(draw, f"fixed-degree({degree})")
 
 
 def fixed_degree_both(n_sites: int, degree: int, seed: int | np.random.Generator | None = None) -> nx.DiGraph:
-    """The fixed-degree network made two-way: whoever is heard hears back."""
+    """The fixed-degree network with every edge made two-way."""
     graph = fixed_degree(n_sites, degree, seed)
     return nx.compose(graph, graph.reverse())
 

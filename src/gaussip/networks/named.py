@@ -14,11 +14,11 @@ from gaussip.networks import graphs
 
 
 class Named(NamedTuple):
-    """A network that can be asked for by name."""
+    """A network that has a name."""
 
     build: Callable[..., nx.DiGraph]
-    argument: type[int] | type[float] | None  #: what stands in the brackets, if anything may
-    required: bool  #: whether it must be given
+    argument: type[int] | type[float] | None  #: the type of the argument in brackets, if it takes one
+    required: bool  #: whether the argument must be given
     random: bool  #: whether the network is drawn at random
 
 
@@ -37,21 +37,21 @@ NETWORKS: dict[str, Named] = {
 
 
 def parse(name: str) -> tuple[Named, list[Any]]:
-    """What a name means: the network and what stands in its brackets."""
-    found = re.fullmatch(r"\s*([a-z-]+?)\s*(?:\(\s*([^()]*?)\s*\))?\s*", name)
-    if found is None or found[1] not in NETWORKS:
+    """The network of a name, and the argument in its brackets."""
+    match = re.fullmatch(r"\s*([a-z-]+?)\s*(?:\(\s*([^()]*?)\s*\))?\s*", name)
+    if match is None or match[1] not in NETWORKS:
         raise NetworkError(f"there is no network {name!r}; there are: {', '.join(usages())}")
-    known, text = NETWORKS[found[1]], found[2]
+    network, text = NETWORKS[match[1]], match[2]
     if not text:
-        if known.required:
-            raise NetworkError(f"network {name!r} needs a number; write {usage(found[1])}")
-        return known, []
+        if network.required:
+            raise NetworkError(f"network {name!r} needs a number; write {usage(match[1])}")
+        return network, []
     try:
-        if known.argument is None:
+        if network.argument is None:
             raise ValueError
-        return known, [known.argument(text)]
+        return network, [network.argument(text)]
     except ValueError:
-        raise NetworkError(f"network {name!r} is not understood; write {usage(found[1])}") from None
+        raise NetworkError(f"network {name!r} is not understood; write {usage(match[1])}") from None
 
 
 def by_name(name: str, n_sites: int, seed: int | np.random.Generator | None = None) -> nx.DiGraph:
@@ -60,15 +60,15 @@ def by_name(name: str, n_sites: int, seed: int | np.random.Generator | None = No
     >>> sorted(by_name("circle(2)", 4).predecessors(0))
     [1, 2]
     """
-    known, arguments = parse(name)
-    return known.build(n_sites, *arguments, **({"seed": seed} if known.random else {}))
+    network, arguments = parse(name)
+    return network.build(n_sites, *arguments, **({"seed": seed} if network.random else {}))
 
 
 def usage(name: str) -> str:
     """How a name is written, for instance ``fixed-degree(D)``."""
-    known = NETWORKS[name]
-    letter = {int: "D", float: "P"}.get(known.argument, "") if known.argument else ""
-    return f"{name}({letter})" if known.required else f"{name} or {name}({letter})" if letter else name
+    network = NETWORKS[name]
+    letter = {int: "D", float: "P"}.get(network.argument, "") if network.argument else ""
+    return f"{name}({letter})" if network.required else f"{name} or {name}({letter})" if letter else name
 
 
 def usages() -> list[str]:

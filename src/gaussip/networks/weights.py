@@ -1,4 +1,4 @@
-"""From a network to the weights W with which each site averages what it hears."""
+"""The weights W with which each site averages what it receives over a network."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def mixing_weights(
         sparse, used as it is: row m holds the weights site m gives to what it hears)
     sites : names of the sites in sorted order. A graph's nodes are these names or 0..M-1
     mixing : ``"row"`` (the paper's: row-normalised adjacency; edge attributes ``weight`` count) or
-        ``"metropolis"`` (two-way networks only; symmetric, so that W averages fairly)
+        ``"metropolis"`` (two-way networks only; symmetric, so all sites have the same weight)
     seed : for networks drawn at random
 
     Returns
@@ -39,7 +39,7 @@ def mixing_weights(
     check_choice("mixing", mixing, MIXINGS)
     if len(sites) == 1:
         if isinstance(network, str):
-            parse(network)  # a misspelt name is refused all the same
+            parse(network)  # reject a misspelt name all the same
         return sparse.csr_array(np.ones((1, 1)))
     if isinstance(network, str):
         W = _of_graph(by_name(network, len(sites), seed), range(len(sites)), mixing)
@@ -52,7 +52,7 @@ def mixing_weights(
 
 
 def _nodes(graph: nx.Graph, sites: Sequence[Any]) -> Sequence[Any]:
-    """The graph's node of each site."""
+    """The node of each site in the graph."""
     names = [site.item() if isinstance(site, np.generic) else site for site in sites]
     nodes = set(graph.nodes)
     if nodes == set(names):
@@ -81,13 +81,13 @@ def _of_graph(graph: nx.Graph, nodes: Sequence[Any], mixing: str) -> sparse.csr_
         raise NetworkError("the network has an edge whose weight is not positive")
     if mixing == "metropolis":
         return metropolis(A)
-    heard = np.asarray(A.sum(axis=1)).ravel()
-    scale = np.divide(1.0, heard, out=np.zeros_like(heard), where=heard > 0)
+    totals = np.asarray(A.sum(axis=1)).ravel()
+    scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
     return sparse.csr_array(sparse.diags_array(scale) @ A)
 
 
 def two_way_weights(W: Any, sites: Sequence[Any], name: str) -> sparse.csr_array:
-    """The Metropolis weights of the network that W's entries show, for an algorithm that needs them."""
+    """The Metropolis weights on the network of W's nonzero entries, for an algorithm that needs them."""
     hears = listening(W)
     one_way = np.argwhere(hears > hears.T)
     if len(one_way):
@@ -103,11 +103,11 @@ def two_way_weights(W: Any, sites: Sequence[Any], name: str) -> sparse.csr_array
 def metropolis(adjacency: sparse.csr_array) -> sparse.csr_array:
     """Metropolis weights: w_mq = 1 / (1 + max(d_m, d_q)), the rest on the site itself.
 
-    Symmetric and doubly stochastic, computed by each site from its own and its neighbours' degrees.
+    Symmetric and doubly stochastic; each site computes its row from its degree and its neighbours' degrees.
     """
     if (adjacency != adjacency.T).nnz:
         raise NetworkError(
-            "mixing='metropolis' needs a two-way network (whoever hears is heard); "
+            "mixing='metropolis' needs a two-way network (every edge in both directions); "
             "use mixing='row', or a two-way network such as 'ring'"
         )
     if not (adjacency.data == 1).all():
@@ -148,7 +148,7 @@ def _of_matrix(matrix: Any, sites: Sequence[Any]) -> sparse.csr_array:
 
 
 def in_order(matrix: Any, sites: Sequence[Any]) -> Any:
-    """A weight matrix with rows and columns in the order of the sites: a data frame has names for them."""
+    """A weight matrix with rows and columns in the order of the sites; a data frame is reordered by name."""
     if not hasattr(matrix, "reindex"):
         return matrix
     for names in (list(sites), list(range(len(sites)))):
@@ -163,17 +163,17 @@ def _check_reach(W: sparse.csr_array, sites: Sequence[Any]) -> None:
     others = sparse.csr_array(others)
     others.eliminate_zeros()
     hears = np.diff(others.indptr)
-    heard = np.bincount(others.indices, minlength=len(sites))
-    for counts, what in ((hears, "hears nobody"), (heard, "is heard by nobody")):
+    heard_by = np.bincount(others.indices, minlength=len(sites))
+    for counts, what in ((hears, "hears nobody"), (heard_by, "is heard by nobody")):
         alone = [sites[int(m)] for m in np.flatnonzero(counts == 0)]
         if alone:
             raise NetworkError(
-                f"site {some(alone)} {what}: its rows could not count; give it an edge, or leave the site out"
+                f"site {some(alone)} {what}, so its rows would be ignored; give it an edge, or leave the site out"
             )
     n_parts, part = sparse.csgraph.connected_components(others, directed=True, connection="strong")
     if n_parts > 1:
         together = [sites[int(m)] for m in np.flatnonzero(part == part[0])]
         raise NetworkError(
             f"the network falls into {n_parts} parts that do not all reach each other: "
-            f"{some(together)} form one; add edges between the parts"
+            f"one of them is {some(together)}; add edges between the parts"
         )

@@ -12,12 +12,12 @@ from gaussip.algorithms.site import Site, site_facts
 from gaussip.arrays import NDArray
 from gaussip.errors import CollapseError, StartError
 from gaussip.exchange import Message
-from gaussip.mixture.theta import Theta
+from gaussip.mixture.theta import Theta, broadcast
 from gaussip.mixture.validity import REMEDY, collapse_error, healthy
 from gaussip.phases.base import Context, Phase
 from gaussip.phases.survey import Agreed, facts_of, rows_of
 from gaussip.rows.moments import Shrinkage, prepared
-from gaussip.starts.shared import location_and_spread
+from gaussip.starts.search.standard import unit_of_extents
 
 ELSEWHERE = "all sites stopped together"  #: what a site knows of a collapse at another
 
@@ -70,11 +70,9 @@ class Fit(Phase):
                 "site: label some, or agree on a larger weight"
             )
         if self._task.scale:
-            self._location, self._spread = location_and_spread(facts.extents)
-            local = local._replace(X=(local.X - self._location) / self._spread)
-            squares = self._spread[:, None] * self._spread
-            start = Theta(start.weights, (start.means - self._location) / self._spread, start.covariances / squares)
-            target = target / squares
+            self._unit = unit_of_extents(facts.extents)
+            local = local._replace(X=self._unit.standard_rows(local.X))
+            start, target = self._unit.standard_theta(start), target / self._unit.squares
         shrinkage = Shrinkage(self._task.shrinkage, target) if self._task.shrinkage else None
         rows = rows_of(local, self._task, n_components)
         self._measure = prepared(rows, n_components, self._task.reg_covar, shrinkage)
@@ -165,8 +163,8 @@ class Fit(Phase):
         assert theta is not None
         for suspect in (theta, self._algorithm.attempt(state, self._measure(theta))):
             if not healthy(suspect):
-                whole = Theta(*(part[None] for part in suspect))
-                return collapse_error(number, [self._task.sites[self._index]], whole, np.array([True]))
+                site = [self._task.sites[self._index]]
+                return collapse_error(number, site, broadcast(suspect, (1,)), np.array([True]))
         return None
 
     @property
@@ -182,7 +180,4 @@ class Fit(Phase):
     def estimate(self) -> Theta:
         """The site's mixture, in the units of the table."""
         theta = self._algorithm.estimate(self.memory.state)
-        if not self._task.scale:
-            return theta
-        squares = self._spread[:, None] * self._spread
-        return Theta(theta.weights, theta.means * self._spread + self._location, theta.covariances * squares)
+        return self._unit.original_theta(theta) if self._task.scale else theta

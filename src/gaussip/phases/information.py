@@ -19,7 +19,7 @@ from gaussip.phases.base import Context
 from gaussip.phases.masked_sums import SumsPhase
 from gaussip.phases.survey import facts_of
 from gaussip.rows.chunks import of_array
-from gaussip.starts.search import Standard
+from gaussip.starts.search.standard import unit_of_extents
 
 FINE = 1 << 18  # by which estimates are multiplied before they are summed in whole steps
 
@@ -43,7 +43,7 @@ class InformationPhase(SumsPhase):
         self._task, self._local = context.task, context.local
         self._theta: Theta = results["fit"].theta
         facts = facts_of(results["start"].pieces, context.task)
-        self._standard, self._mass = Standard.of(facts.extents), float(facts.mass.sum())
+        self._unit, self._mass = unit_of_extents(facts.extents), float(facts.mass.sum())
         self._robust = context.task.intervals == "robust"
         self._local_part: NDArray | None = None
         self._totals: list[NDArray] = []
@@ -57,7 +57,7 @@ class InformationPhase(SumsPhase):
 
     def _part(self) -> NDArray:
         if not self._totals:
-            return np.asarray(FINE * self._standard.unit.standard(to_psi(self._theta)).ravel())
+            return np.asarray(FINE * self._unit.standard(to_psi(self._theta)).ravel())
         size, done = self._task.piece, len(self._totals) - 1
         return self._whole_part()[done * size : (done + 1) * size]
 
@@ -77,7 +77,7 @@ class InformationPhase(SumsPhase):
     def _scale(self) -> NDArray:
         """By the average of the sites' estimates, the same at all."""
         psi = self._totals[0].reshape(self._theta.means.shape[0], -1) / (FINE * len(self._task.sites))
-        return scales(to_theta(self._standard.unit.original(psi)), self._mass)
+        return scales(to_theta(self._unit.original(psi)), self._mass)
 
     @property
     def result(self) -> Summed:

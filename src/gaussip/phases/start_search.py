@@ -15,7 +15,8 @@ from gaussip.phases.masked_sums import SumsPhase
 from gaussip.phases.survey import centres_of, facts_of, rows_of
 from gaussip.rows.moments import Moments, prepared
 from gaussip.selection.components import Selection, refuse_range
-from gaussip.starts.search import Best, Standard, Totals, over, part_of
+from gaussip.starts.search import Best, Totals, over, part_of
+from gaussip.starts.search.standard import standard_centres, standard_classes, unit_of_extents
 
 
 class StartSearch(SumsPhase):
@@ -30,14 +31,14 @@ class StartSearch(SumsPhase):
         self._task, task = context.task, context.task
         self._rows = rows_of(context.local, task, task.n_components)
         facts = facts_of(results["survey"].pieces, task)
-        self._standard = Standard.of(facts.extents)
+        self._unit = unit = unit_of_extents(facts.extents)
         first, last = task.numbers[0], task.numbers[-1]
         if first < last:
             refuse_range(first, last, float(facts.extents.mass.sum()), task.n_features)
-        shared = [self._standard.centres(site) for site in centres_of(results["centres"].pieces, task)]
-        classes = None if facts.classes is None else self._standard.classes(facts.classes)
-        unit = 1.0 if task.scale else self._standard.spread  # in which reg_covar is meant
-        reg = task.reg_covar / (unit * np.ones(task.n_features)) ** 2
+        shared = [standard_centres(site, unit) for site in centres_of(results["centres"].pieces, task)]
+        classes = None if facts.classes is None else standard_classes(facts.classes, unit)
+        scale = 1.0 if task.scale else unit.spread  # in which reg_covar is meant
+        reg = task.reg_covar / (scale * np.ones(task.n_features)) ** 2
         self._search = over(task.numbers, shared, classes, task.seed, reg, task.shrinkage)
         self._measures: dict[int, Callable[[Theta], Moments]] = {}
         self._theta = next(self._search)
@@ -59,7 +60,7 @@ class StartSearch(SumsPhase):
     def selection(self) -> Selection:
         """What the search leads to."""
         assert self._best is not None
-        return Selection.of(self._best, self._standard, self._task.criterion)
+        return Selection.of(self._best, self._unit, self._task.criterion)
 
     @property
     def result(self) -> Theta:
@@ -72,8 +73,8 @@ class StartSearch(SumsPhase):
             labelled = None if self._rows.labelled is None else self._rows.labelled[:K]
             self._measures = {K: prepared(replace(self._rows, labelled=labelled), K, 0.0)}
         with np.errstate(all="ignore"):  # a component that collapses divides by zero
-            moments = self._measures[K](self._standard.original(self._theta))
-            return part_of(moments, self._standard, len(self._task.sites))
+            moments = self._measures[K](self._unit.original_theta(self._theta))
+            return part_of(moments, self._unit, len(self._task.sites))
 
     def _take(self, total: NDArray) -> None:
         try:

@@ -168,7 +168,7 @@ def rows_of(local: LocalData, task: Task, n_components: int) -> Rows:
     return Rows.of_sites(
         [X], None if labels is None else [labels], None if weights is None else [weights], n_components,
         unlabelled_weight=task.unlabelled_weight,
-    ).one(0)  # fmt: skip
+    ).site(0)  # fmt: skip
 
 
 def facts_piece(local: LocalData, rows: Rows) -> NDArray:

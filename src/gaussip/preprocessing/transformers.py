@@ -33,7 +33,7 @@ class _Split(NamedTuple):
 
 
 class _AcrossSites(TransformerMixin, BaseEstimator):
-    """What the transformers share: rows checked and laid out by site."""
+    """The part that both transformers share: rows checked and split by site."""
 
     network: Any
     mixing: str
@@ -57,7 +57,7 @@ class _AcrossSites(TransformerMixin, BaseEstimator):
 
 
 class NetworkStandardScaler(OneToOneFeatureMixin, _AcrossSites):
-    """Features with mean zero and unit variance over all sites, by exchanges with neighbours alone.
+    """Standardise features to mean zero and unit variance over all sites, by exchanges with neighbours alone.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ class NetworkStandardScaler(OneToOneFeatureMixin, _AcrossSites):
         """Find the mean and variance of each feature; ``sites`` (n,) names the site of each row."""
         split = self._by_site(self._checked(X, reset=True), sites)
         sums = np.stack([np.concatenate([[len(x)], x.sum(axis=0)]) for x in split.values])
-        found = average(sums, split.W)
-        means = found[:, 1:] / found[:, :1]
+        averages = average(sums, split.W)
+        means = averages[:, 1:] / averages[:, :1]
         squares = np.stack([((x - mean) ** 2).sum(axis=0) for x, mean in zip(split.values, means, strict=True)])
         self.sites_ = split.names
-        self.n_samples_seen_ = round(len(split.names) * found[0, 0])
+        self.n_samples_seen_ = round(len(split.names) * averages[0, 0])
         self.mean_ = means[0]
-        self.var_ = average(squares, split.W)[0] / found[0, 0]
+        self.var_ = average(squares, split.W)[0] / averages[0, 0]
         self.scale_ = scale_of(self.var_, self.mean_, self.n_samples_seen_)
         return self
 
@@ -95,7 +95,7 @@ class NetworkStandardScaler(OneToOneFeatureMixin, _AcrossSites):
         return np.asarray((self._checked(X, reset=False) - self.mean_) / self.scale_)
 
     def inverse_transform(self, X: Any) -> NDArray:
-        """The rows of which `transform` gives these."""
+        """The inverse of `transform`."""
         check_is_fitted(self)
         return np.asarray(np.asarray(X, dtype=float) * self.scale_ + self.mean_)
 
@@ -103,13 +103,13 @@ class NetworkStandardScaler(OneToOneFeatureMixin, _AcrossSites):
 class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
     """Principal components of all sites' rows, by exchanging moments with neighbours.
 
-    The covariance is averaged over the network, one site decomposes it, and the others see that what it tells is
-    a basis of the covariance they know, and the same everywhere.
+    The covariance is averaged over the network. One site decomposes it and sends the basis; the others check it
+    against the covariance they know, and that all have the same.
 
     Parameters
     ----------
     n_components : int, float or None
-        How many components, or the share of the variance in (0, 1) that they are to exceed; None for all.
+        The number of components, or the share of the variance in (0, 1) that they must exceed; None for all.
     standardise : bool
         Whether features are first divided by their standard deviations over all sites.
     network, mixing, random_state : as in `NetworkGaussianMixture`
@@ -123,7 +123,7 @@ class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
     n_components_, n_samples_ : int
     sites_ : (M,) names of the sites, sorted
     digest_ : str, of the basis that all sites adopted
-    n_exchanges_, bytes_ : int, exchanges with the neighbours, and what all sites sent in them
+    n_exchanges_, bytes_ : int, exchanges with the neighbours, and the bytes that all sites sent
 
     Examples
     --------
@@ -191,7 +191,7 @@ class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
         return self.basis_.reduced(self._checked(X, reset=False))
 
     def inverse_transform(self, X: Any) -> NDArray:
-        """Rows (n, d) of the basis in the features, (n, p): the nearest to those that `transform` was given."""
+        """Rows (n, d) of the basis in the original features, (n, p): the nearest to the rows before `transform`."""
         check_is_fitted(self)
         X = np.asarray(X, dtype=float)
         if X.ndim != 2 or X.shape[1] != self.n_components_:
@@ -205,11 +205,11 @@ class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """A transformer with the basis in a file, of `save`, of `gaussip reduce` or of a site."""
+        """A transformer with the basis in a file written by `save`, by `gaussip reduce` or by a site."""
         basis, names = load(path)
-        found = cls(len(basis.variances))
-        found._keep(basis)
-        found.n_features_in_ = len(basis.mean)
+        transformer = cls(len(basis.variances))
+        transformer._keep(basis)
+        transformer.n_features_in_ = len(basis.mean)
         if names:
-            found.feature_names_in_ = np.array(names, dtype=object)
-        return found
+            transformer.feature_names_in_ = np.array(names, dtype=object)
+        return transformer

@@ -14,9 +14,7 @@ from gaussip.errors import DataError, ModelFileError, SettingError
 from gaussip.files.archive import read, write
 from gaussip.mixture.theta import unvech
 
-NEAR = (
-    1e-8  # how well a basis that is told must fit the covariance that a site knows, relative to its largest variance
-)
+NEAR = 1e-8  # relative tolerance when a site checks a received basis against the covariance it knows
 
 
 class Basis(NamedTuple):
@@ -36,7 +34,7 @@ class Basis(NamedTuple):
         return ((X - self.mean) / self.scale) @ self.components.T
 
     def digest(self) -> str:
-        """What sites compare."""
+        """A hash that sites compare."""
         parts = (np.ascontiguousarray(part, dtype="<f8").tobytes() for part in self)
         return hashlib.sha256(b"".join(parts)).hexdigest()
 
@@ -50,7 +48,7 @@ def load(path: str | os.PathLike[str]) -> tuple[Basis, list[str]]:
     arrays, description = read(path, "basis")
     if description.get("what") != "basis":
         raise ModelFileError(
-            f"{path} is no basis; gaussip reduce writes one, and every site of a federation that reduces"
+            f"{path} is not a basis; gaussip reduce writes one, and so does every site of a federation that reduces"
         )
     return Basis(*(arrays[name] for name in Basis._fields)), arrays["features"].tolist()
 
@@ -61,7 +59,7 @@ def reduced_names(n: int) -> list[str]:
 
 
 def scale_of(variances: NDArray, means: NDArray, n_rows: float) -> NDArray:
-    """Standard deviations; one for features that are constant but for the rounding of their mean."""
+    """Standard deviations; 1 for features that are constant up to the rounding of their mean."""
     varies = _varies(variances, means, n_rows)
     return np.where(varies, np.sqrt(np.maximum(variances, 0.0)), 1.0)
 
@@ -77,8 +75,8 @@ def decomposed(n_rows: float, mean: NDArray, covariance: NDArray, keep: float | 
 
     Parameters
     ----------
-    keep : a whole number of components, or the share of the variance in (0, 1) that they are to exceed; there are at
-        most as many as rows less one, and none where all features are constant
+    keep : the number of components, or the share of the variance in (0, 1) that they must exceed; there are at most
+        n_rows - 1, and none if all features are constant
     standardise : whether features are first divided by their standard deviations
     """
     C, scale = _scaled(n_rows, mean, covariance, standardise)
@@ -102,7 +100,7 @@ def decomposed(n_rows: float, mean: NDArray, covariance: NDArray, keep: float | 
 
 
 def fits(basis: Basis, mean: NDArray, covariance: NDArray, standardise: bool) -> bool:
-    """Whether a basis that was told is one of the covariance (its vech) that this site knows."""
+    """Whether a received basis is one of the covariance (its vech) that this site knows."""
     C, scale = _scaled(float(basis.n_rows), mean, covariance, standardise)
     all_variance = float(np.trace(C))
     B = basis.components
@@ -121,7 +119,7 @@ def _scaled(n_rows: float, mean: NDArray, covariance: NDArray, standardise: bool
 
 
 def check_keep(keep: Any, n_features: int) -> float | int:
-    """A number of components or a share of the variance, refused where it is neither."""
+    """A number of components or a share of the variance, rejected where it is neither."""
     if isinstance(keep, Integral) and not isinstance(keep, bool):
         if 1 <= int(keep) <= n_features:
             return int(keep)

@@ -1,4 +1,4 @@
-"""Rows that are too many for memory: read in chunks, anew for every pass."""
+"""Rows that do not fit into memory: read in chunks, again for every pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gaussip.arrays import NDArray
 from gaussip.errors import DataError
 from gaussip.rows.checks import as_column
 
-CHUNK_BYTES = 2**24  # of an array or a file that is cut here
+CHUNK_BYTES = 2**24  # of a chunk of an array or a file
 
 
 class Chunk(NamedTuple):
@@ -23,17 +23,17 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """One site's rows as a source that can be read again and again, a chunk at a time.
+    """One site's rows as a source that can be read repeatedly, a chunk at a time.
 
     Parameters
     ----------
-    read : called without arguments, gives an iterator of chunks, the same each time: (b, p) arrays, or tuples of
-        values, labels and row weights, (b,) each or None
+    read : called without arguments, returns an iterator over the same chunks each time: (b, p) arrays, or tuples
+        of values, labels and row weights, (b,) each or None
     """
 
     def __init__(self, read: Callable[[], Iterable[Any]]) -> None:
         if not callable(read):
-            raise DataError(f"Chunks needs a function that opens the rows anew, not a {type(read).__name__}")
+            raise DataError(f"Chunks needs a function that opens the rows for each pass, not a {type(read).__name__}")
         self._read = read
 
     def __iter__(self) -> Iterator[Chunk]:

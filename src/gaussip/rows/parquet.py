@@ -23,7 +23,7 @@ def parquet_chunks(
     weight: str | None = None,
     where: Mapping[str, Any] | None = None,
 ) -> Chunks:
-    """One site's rows in a Parquet file, or a folder of them, that stays on disk.
+    """One site's rows in a Parquet file, or a folder of files, that stays on disk.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def parquet_chunks(
 
 
 def _batches(table: Any, path: str | os.PathLike[str], **wanted: Any) -> Iterator[pa.RecordBatch]:
-    """The rows a few at a time, with Arrow's errors as ours."""
+    """The rows batch by batch, with Arrow's errors turned into DataError."""
     try:
         yield from table.to_batches(**wanted, batch_readahead=1, fragment_readahead=1)
     except pa.ArrowException as error:

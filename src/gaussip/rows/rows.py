@@ -1,8 +1,8 @@
 """The rows of one or many sites, ready for the hot function.
 
 Labelled rows never change their responsibilities, so the sums of their features (1, z, vech(zz')), z a row minus its
-site's centre, are taken once, and the hot function passes over the unlabelled rows alone. Rows may be in memory, or
-come in chunks that are read anew for every pass (`gaussip.rows.chunks`).
+site's centre, are computed once, and the hot function passes over the unlabelled rows alone. Rows are in memory, or
+in chunks that are read again for every pass (`gaussip.rows.chunks`).
 
 Sums about the centre lose accuracy where a component is tiny against the spread of its site's rows: relative
 errors are about machine epsilon times the squared ratio of that spread to the component's standard deviation.
@@ -25,12 +25,12 @@ from gaussip.rows.chunks import Chunks
 
 
 class SiteRows(NamedTuple):
-    """One site's unlabelled rows, or the chunks that all its rows come in."""
+    """One site's unlabelled rows, or the chunks with all its rows."""
 
     values: Array | Chunks  # (n, p)
     weights: Array | None  # (n,)
     n_rows: int
-    factor: float = 1.0  # on the weights of rows that come in chunks
+    factor: float = 1.0  # on the weights of rows in chunks
 
     def chunks(self) -> Iterator[tuple[Array, Array | None]]:
         """The unlabelled rows and their weights, piece by piece."""
@@ -63,11 +63,11 @@ class Rows:
 
     @cached_property
     def in_memory(self) -> bool:
-        """Whether no site's rows come in chunks."""
+        """Whether all sites' rows are in memory."""
         return not any(isinstance(site.values, Chunks) for site in self.sites)
 
     def laid_out(self, kernel: Kernel) -> Any:
-        """The rows as a kernel wants them, kept for the next round."""
+        """The rows in the layout of a kernel, kept for the next round."""
         if kernel.name not in self._laid:
             xp = namespace(self.centres)
             centres = xp.reshape(self.centres, (-1, self.centres.shape[-1]))
@@ -96,31 +96,31 @@ class Rows:
 
         Parameters
         ----------
-        values : one (n_m, p) array per site, or `Chunks`, which bring labels and weights of their own
+        values : one (n_m, p) array per site, or `Chunks`, which hold labels and weights too
         labels : one (n_m,) integer array per site, -1 where unlabelled; needs ``n_components``
         weights : one (n_m,) array of row weights per site
-        device : where chunks are to be computed on
-        unlabelled_weight : in [0, 1], what an unlabelled row counts against a labelled one
+        device : where chunks are computed
+        unlabelled_weight : in [0, 1], the weight of an unlabelled row relative to a labelled one
         """
-        found = []
+        sites = []
         for m, x in enumerate(values):
             if isinstance(x, Chunks):
-                found.append(_of_chunks(x, n_components, device, unlabelled_weight))
+                sites.append(_of_chunks(x, n_components, device, unlabelled_weight))
             else:
                 y = None if labels is None else to_numpy(labels[m])
                 v = None if weights is None else weights[m]
-                found.append(_of_array(x, y, v, n_components, unlabelled_weight))
-        return cls.joined(found, (len(found),))
+                sites.append(_of_array(x, y, v, n_components, unlabelled_weight))
+        return cls.joined(sites, (len(sites),))
 
     @classmethod
     def stack(cls, parts: Sequence[Rows]) -> Rows:
-        """Rows of equally many sites each, under a new first axis (a study's replicates)."""
-        sites = [part.one(m) for part in parts for m in range(len(part.sites))]
+        """Rows with the same number of sites each, under a new first axis (a study's replicates)."""
+        sites = [part.site(m) for part in parts for m in range(len(part.sites))]
         return cls.joined(sites, (len(parts), *parts[0].shape))
 
     @classmethod
     def joined(cls, parts: Sequence[Rows], shape: tuple[int, ...]) -> Rows:
-        """Rows of single sites together, as many as the leading axes ``shape`` hold."""
+        """Rows of single sites, joined under the leading axes ``shape``."""
         xp = namespace(parts[0].centres)
         some = next((part.labelled for part in parts if part.labelled is not None), None)
         labelled = None
@@ -136,11 +136,11 @@ class Rows:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled or copied: not the kernels' own arrays, which are laid out anew."""
+        """The state to pickle or copy, without the kernels' layouts, which are made again."""
         return {**self.__dict__, "_laid": {}}
 
-    def one(self, index: int) -> Rows:
-        """The rows of one site alone, without leading axes: what that site's own process holds."""
+    def site(self, index: int) -> Rows:
+        """The rows of one site, without leading axes: what that site's process holds."""
         xp = namespace(self.mass)
         return Rows(
             shape=(),
@@ -170,7 +170,7 @@ def _of_array(
     v = None if v is None else xp.astype(v, x.dtype)
     count = xp.asarray(float(x.shape[0]), dtype=x.dtype, device=x.device)
     mass, centre, labelled = (count if v is None else xp.sum(v)), xp.mean(x, axis=0), None
-    if v is not None:  # rows that count nothing may lie anywhere
+    if v is not None:  # rows of weight zero may lie anywhere
         centre = xp.where(mass > 0, xp.sum(v[:, None] * x, axis=0) / mass, centre)
     if y is not None:
         labelled = _labelled_sums(x, y, v, centre, n_components)
@@ -185,7 +185,7 @@ def _of_array(
 
 
 def _of_chunks(chunks: Chunks, n_components: int | None, device: str, unlabelled_weight: float) -> Rows:
-    """One site's rows that stay where they are: a pass for the mean row, and one for the labelled."""
+    """One site's rows in chunks: a pass for the mean row, and another for the labelled rows."""
     count, mass, with_labels = 0, 0.0, False
     total: NDArray | float = 0.0
     for values, labels, weights in chunks:
@@ -194,7 +194,7 @@ def _of_chunks(chunks: Chunks, n_components: int | None, device: str, unlabelled
         total = total + (values.sum(axis=0) if weights is None else weights @ values)
         with_labels = with_labels or labels is not None
     if not count:
-        raise DataError("the source gave its rows only once: give a function that opens it anew for every pass")
+        raise DataError("the source gave its rows only once: give a function that opens it again for every pass")
     centre = np.asarray(total / mass)
     labelled: Array = None
     free, known_mass = count, 0.0
@@ -215,9 +215,9 @@ def _labelled_sums(x: Array, y: NDArray, v: Array | None, centre: Array, n_compo
         raise TypeError("labelled rows need n_components")
     xp = namespace(x)
     known = np.flatnonzero(y >= 0)
-    if 0 < known.size < y.size:  # the features of the others need not be made
-        there = indices(known, x)
-        x, y, v = xp.take(x, there, axis=0), y[known], None if v is None else xp.take(v, there, axis=0)
+    if 0 < known.size < y.size:  # skip the features of the unlabelled
+        chosen = indices(known, x)
+        x, y, v = xp.take(x, chosen, axis=0), y[known], None if v is None else xp.take(v, chosen, axis=0)
     total: Array = 0.0
     for part in blocks(*x.shape):
         member = xp.asarray(y[None, part] == np.arange(n_components)[:, None], device=x.device)

@@ -10,11 +10,12 @@ import numpy as np
 
 from gaussip.errors import DataError, LabelError, SettingError
 from gaussip.mixture.theta import Theta
+from gaussip.mixture.units import Unit
 from gaussip.rows.checks import check_mean_weight, check_row_weights, encode_labels
 from gaussip.rows.problem import prepare, seeds_of
 from gaussip.selection.criteria import Line, line_of
 from gaussip.settings import CRITERIA, check_choice
-from gaussip.starts.search import Best, Standard, run, shared_by
+from gaussip.starts.search import Best, run, shared_by
 from gaussip.starts.search.numbers import over
 
 
@@ -27,10 +28,10 @@ class Selection(NamedTuple):
     ended: str  #: why the pass ended before its last K, empty if it did not
 
     @classmethod
-    def of(cls, best: Best, standard: Standard, criterion: str) -> Selection:
+    def of(cls, best: Best, unit: Unit, criterion: str) -> Selection:
         """The choice that a search leads to."""
-        lines = [line_of(one.theta, one.totals, standard.log_volume) for one in best.found]
-        return cls(lines, [standard.original(one.theta) for one in best.found], criterion, best.ended)
+        lines = [line_of(theta, totals, unit.log_volume) for theta, totals in best.mixtures]
+        return cls(lines, [unit.original_theta(theta) for theta, _ in best.mixtures], criterion, best.ended)
 
     @property
     def best(self) -> int:
@@ -105,9 +106,9 @@ def choose_components(
         columns=[str(name) for name in getattr(X, "columns", range(rows.shape[1]))],
     )  # fmt: skip
     seed = seeds_of(random_state, 1)[1]
-    standard, shared, classes = shared_by(problem.values, problem.weights, problem.rows, at_most, seed)
+    unit, shared, classes = shared_by(problem.values, problem.weights, problem.rows, at_most, seed)
     numbers = range(max(at_least, n_classes), at_most + 1)
-    search = over(numbers, shared, classes, seed, reg_covar / standard.spread**2)
+    search = over(numbers, shared, classes, seed, reg_covar / unit.spread**2)
     steps = 0
 
     def watched(theta: Theta) -> None:
@@ -115,7 +116,7 @@ def choose_components(
         steps += 1
         watch(len(theta.weights), steps)
 
-    return Selection.of(run(search, problem.rows, standard, watched), standard, criterion)
+    return Selection.of(run(search, problem.rows, unit, watched), unit, criterion)
 
 
 def refuse_range(at_least: int, at_most: int, n_rows: float, n_features: int) -> None:

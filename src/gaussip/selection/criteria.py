@@ -18,14 +18,14 @@ from gaussip.starts.search import Totals
 
 
 class Line(NamedTuple):
-    """What is known of one number of components; of each criterion, the least is the best."""
+    """The criteria of one number of components; the least is the best."""
 
     n_components: int
     log_likelihood: float  #: of all rows
     n_parameters: int
     bic: float
     aic: float
-    icl: float  #: BIC and twice the entropy of the responsibilities: overlapping components count against
+    icl: float  #: BIC plus twice the entropy of the responsibilities, which penalises overlap
     rows: float  #: N, the mass of all rows
 
     @classmethod
@@ -39,7 +39,7 @@ class Line(NamedTuple):
 def entropy_of(theta: Theta, S0: NDArray, S2: NDArray, log_likelihood: NDArray) -> NDArray:
     """-sum_ik pi_ik log pi_ik from the moments alone, (...): zero for labelled rows.
 
-    log pi_ik is log(alpha_k phi_k(x_i)) less the row's log-density, and the former is linear in the moments.
+    log pi_ik is log(alpha_k phi_k(x_i)) minus the row's log-density, and the former is linear in the moments.
     """
     factor = precision_factor(theta.covariances)
     precision = factor.swapaxes(-1, -2) @ factor
@@ -48,15 +48,15 @@ def entropy_of(theta: Theta, S0: NDArray, S2: NDArray, log_likelihood: NDArray) 
 
 
 def line_of(theta: Theta, totals: Totals, log_volume: float) -> Line:
-    """The criteria of a mixture in standard units, for the features' own."""
+    """The criteria in the features' units of a mixture in standard units."""
     K, p = theta.means.shape
     entropy = entropy_of(theta, totals.sums[:, 0], unvech(totals.sums[:, 1 + p :]), np.asarray(totals.log_likelihood))
-    height = totals.log_likelihood - totals.mass * log_volume
-    return Line.of(height, max(float(entropy), 0.0), totals.mass, K, p)
+    log_likelihood = totals.log_likelihood - totals.mass * log_volume
+    return Line.of(log_likelihood, max(float(entropy), 0.0), totals.mass, K, p)
 
 
 def agreed_criteria(mixture: Any, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> Line:
-    """The criteria of a fitted mixture, with every site's rows at that site's own fit.
+    """The criteria of a fitted mixture, with the rows of every site at that site's estimate.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ def agreed_criteria(mixture: Any, X: Any, y: Any = None, *, sites: Any = None, s
     if not np.array_equal(problem.sites, mixture.sites_) or rows.shape[1] != p:
         raise DataError("the rows are not of the sites and features of the fit")
     theta = Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)
-    found: Moments = moments(problem.rows, theta)
-    heights = to_numpy(found.log_likelihood)
-    entropy = entropy_of(theta, to_numpy(found.S0), to_numpy(found.S2), heights)
-    total = sums.agreed(np.stack([heights, entropy, to_numpy(problem.rows.mass)], axis=1)).tolist()
+    at_sites: Moments = moments(problem.rows, theta)
+    log_likelihoods = to_numpy(at_sites.log_likelihood)
+    entropy = entropy_of(theta, to_numpy(at_sites.S0), to_numpy(at_sites.S2), log_likelihoods)
+    total = sums.agreed(np.stack([log_likelihoods, entropy, to_numpy(problem.rows.mass)], axis=1)).tolist()
     return Line.of(total[0], total[1], total[2], K, p)

@@ -1,4 +1,4 @@
-"""Choosing eta, the step of MNEM: its bias and its rounds, predicted for one data set and one network."""
+"""Choosing eta, the step of MNEM, by predicting its bias and rounds for one data set and one network."""
 
 from gaussip.step_size.choice import Step, choose_eta
 

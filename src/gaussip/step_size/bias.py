@@ -1,11 +1,12 @@
-"""Where MNEM ends: its fixed point at any eta, in about as many passes over the rows as EM takes.
+"""MNEM's fixed point at any eta, in about as many passes over the rows as EM takes.
 
 The fixed point psi_m = (1 - eta) psi~_m + eta nu_m F_m(psi~_m), psi~ = W psi, is also that of
 
     psi = A nu F(W psi),    A = eta (I - (1 - eta) W)^(-1),
 
-and A is an average over the network: its rows sum to one. Iterated in this form the rate is EM's, whatever eta, where
-MNEM itself takes 1 / eta times as many rounds. As eta goes to zero every row of A becomes W's stationary weights pi.
+and A is an average over the network: its rows sum to one. In this form the iteration converges at EM's rate for every
+eta, while MNEM itself takes 1 / eta times as many rounds. As eta goes to zero every row of A becomes W's stationary
+weights pi.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from gaussip.rows.rows import Rows
 Average = Callable[[Psi], Psi]  #: of all sites' psi, (M, K, f) to (M, K, f)
 
 MEMORY = 8  # steps that Anderson's method remembers
-EXACT = 1e-9  # the residual of a fixed point, in standard units
-MOST = 400  # passes for one
+EXACT = 1e-9  # largest residual of a fixed point, in standard units
+MOST = 400  # passes over the rows for one fixed point
 
 
 class SiteMaps:
@@ -37,8 +38,8 @@ class SiteMaps:
 
     Attributes
     ----------
-    share : (M, 1, 1), nu_m: what the map of all rows together scales F_m by
-    factor : (M, 1, 1), what MNEM scales F_m by: nu_m divided by M pi_m as far as the site's degree tells
+    share : (M, 1, 1), nu_m: the factor of F_m in the map of all rows together
+    factor : (M, 1, 1), the factor of F_m in MNEM: nu_m divided by M pi_m, as the site estimates it from its degree
     """
 
     def __init__(
@@ -57,11 +58,11 @@ class SiteMaps:
 
     def __call__(self, psi: Psi) -> Psi:
         """F_m at each site's psi, (M, K, f)."""
-        found = moments(self.rows, self.theta(psi), self._reg_covar, shrinkage=self._shrinkage)
-        return self.unit.standard(summary(found))
+        at_sites = moments(self.rows, self.theta(psi), self._reg_covar, shrinkage=self._shrinkage)
+        return self.unit.standard(summary(at_sites))
 
     def pooled(self, psi: Psi) -> Psi:
-        """The map of all rows together at one psi, (K, f): the mean of nu_m F_m."""
+        """The map of all rows together at a common psi, (K, f): the mean of nu_m F_m."""
         return np.asarray(np.mean(self.share * self(self.everywhere(psi)), axis=0))
 
     def drift(self, psi: Psi) -> Psi:
@@ -69,7 +70,7 @@ class SiteMaps:
         return np.asarray(np.tensordot(self._stationary, self.factor * self(self.everywhere(psi)), axes=1))
 
     def everywhere(self, psi: Psi) -> Psi:
-        """One psi at all sites, (M, K, f)."""
+        """A common psi at all sites, (M, K, f)."""
         return np.broadcast_to(psi, (*self.rows.shape, *psi.shape))
 
     def average(self, eta: float) -> Average:
@@ -80,14 +81,14 @@ class SiteMaps:
         solve = sparse.linalg.factorized(sparse.csc_array(sparse.eye_array(M) - (1 - eta) * self.W))
         return lambda psi: eta * solve(psi.reshape(M, -1)).reshape(psi.shape)
 
-    def heard(self, psi: Psi) -> Psi:
+    def mixed(self, psi: Psi) -> Psi:
         """W psi."""
         return (self.W @ psi.reshape(psi.shape[0], -1)).reshape(psi.shape)
 
     def limit(self, eta: float, near: Psi) -> Psi | None:
-        """Every site's psi in MNEM's fixed point, (M, K, f), sought from one that is near; None if there is none."""
+        """Every site's psi at MNEM's fixed point, (M, K, f), starting from a psi nearby; None if there is none."""
         average = self.average(eta)
-        return fixed_point(lambda psi: average(self.factor * self(self.heard(psi))), near, self.are_mixtures)
+        return fixed_point(lambda psi: average(self.factor * self(self.mixed(psi))), near, self.are_mixtures)
 
     def are_mixtures(self, psi: Psi) -> bool:
         """Whether every psi is a mixture."""
@@ -97,7 +98,7 @@ class SiteMaps:
 def fixed_point(step: Callable[[Psi], Psi], near: Psi, possible: Callable[[Psi], bool]) -> Psi | None:
     """A fixed point of a contraction, by Anderson's method: the best combination of the last steps.
 
-    Where the combination is not possible, or the residual has grown, the plain step is taken and the past forgotten.
+    If the combination is not a mixture, or the residual has grown, the method takes the plain step and restarts.
     """
     at: list[NDArray] = []
     moves: list[NDArray] = []

@@ -25,25 +25,25 @@ from gaussip.rows.streaming import on_disk
 from gaussip.starts.given import Given, starts
 from gaussip.step_size.outlook import CLOSE, Outlook
 
-ETAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # those shown
-FINE = tuple(np.geomspace(1e-5, 1.0, 26).tolist())  # those looked at for a budget of rounds
+ETAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # shown in the table
+FINE = tuple(np.geomspace(1e-5, 1.0, 26).tolist())  # tried for a budget of rounds
 SMALLEST = 1e-6
-FAR = 10.0  # standard errors of bias beyond which larger steps are not looked at
-SAME = 1.05  # steps whose ratio is below are one
+FAR = 10.0  # standard errors of bias: larger steps are not tried
+SAME = 1.05  # two steps with a smaller ratio count as equal
 
 
 class Trial(NamedTuple):
-    """What is predicted of one eta."""
+    """The prediction for one eta."""
 
     eta: float
-    rounds: float  #: until the sites are within a tenth of the standard error of where they end
+    rounds: float  #: until the sites are within a tenth of the standard error of their limit
     bias: float  #: root mean square over sites, in standard errors of the pooled estimate
-    mse: float  #: against the truth, over that of the pooled estimate; with a budget, when it is spent
-    worst: float | None  #: bias of the single parameter that has most, over sites, in standard errors of its own
+    mse: float  #: against the truth, over that of the pooled estimate; with a budget, at its end
+    worst: float | None  #: the largest bias of any parameter at any site, in its standard errors
 
 
 class Worst(NamedTuple):
-    """The single parameter with the largest bias, in its own standard errors."""
+    """The parameter with the largest bias, in its standard errors."""
 
     site: str
     component: str  #: its class, or number
@@ -58,28 +58,28 @@ class Terms(NamedTuple):
     spectral_gap: float  #: of W
     se_w: float  #: SE(W), imbalance
     se_f: float  #: SE(F), heterogeneity, in units in which the start has unit variances
-    rate: float  #: of EM on the pooled rows, for which L_max stands
+    rate: float  #: of EM on the pooled rows: the paper's L_max
 
 
 class Step(NamedTuple):
-    """A recommended eta, and what is predicted of it."""
+    """A recommended eta, and the prediction for it."""
 
     eta: float
-    rounds: int  #: to within a tenth of the standard error of where the sites end, or the budget if that is less
-    tol: float  #: the change of the sites' average there: a run that stops by it is that near, or nearer
+    rounds: int  #: until the sites are within a tenth of the standard error of their limit, or the budget if less
+    tol: float  #: the change of the sites' average there: a run that stops by it is as near, or nearer
     bias: float  #: root mean square over sites, in standard errors of the pooled estimate
     mse: float  #: against the truth, over that of the pooled estimate
-    worst: Worst | None  #: the parameter and site with most bias; None with more than a thousand parameters
-    trials: list[Trial]  #: this and others, up to where the bias is many standard errors or there is no fixed point
-    least_bias: float  #: what is left of the bias as eta goes to zero; zero where the network is balanced
-    exact_rounds: int | None  #: what algorithm="exact" needs instead; None on a one-way network
+    worst: Worst | None  #: the parameter and site with the largest bias; None with more than a thousand parameters
+    trials: list[Trial]  #: this and others, until the bias is many standard errors or there is no fixed point
+    least_bias: float  #: the bias that remains as eta goes to zero; zero on a balanced network
+    exact_rounds: int | None  #: rounds of algorithm="exact" instead; None on a one-way network
     standard_error: float  #: of the pooled estimate, over (alpha, mu, vech Sigma), in units of the components' spread
     terms: Terms
-    pooled: Theta  #: the estimate that the bias is counted from
+    pooled: Theta  #: the estimate that the bias is measured from
 
     @property
     def max_rounds(self) -> int:
-        """By then a run stops by tol, also where the sites' differences wander about the network for long."""
+        """Enough for a run to stop by tol, even where the sites' differences take long to even out."""
         return 4 * self.rounds + math.ceil(10 / self.eta)
 
 
@@ -96,19 +96,19 @@ def choose_eta(
 ) -> Step:
     """Choose the step of MNEM for a data set and a network.
 
-    The largest eta is recommended whose bias adds at most the share ``extra`` to the mean squared error; with a
-    budget of rounds, the one with the least mean squared error when it is spent. MNEM's bias is not bounded but
-    computed, from its fixed point. All sites' rows must be in this process.
+    The recommended eta is the largest whose bias adds at most the share ``extra`` to the mean squared error; with a
+    budget of rounds, the one with the least mean squared error at its end. MNEM's bias is computed exactly, from its
+    fixed point. All sites' rows must be in this process.
 
     Parameters
     ----------
     mixture : NetworkGaussianMixture
-        What is to be fitted: components, network, start and the rest are taken from it. Its ``algorithm``, ``eta``,
-        ``max_rounds`` and ``tol`` are not looked at. A fitted one with ``warm_start=True`` starts from its estimate.
+        The settings of the fit: components, network, start and the rest. Its ``algorithm``, ``eta``, ``max_rounds``
+        and ``tol`` are ignored. A fitted one with ``warm_start=True`` starts from its estimate.
     X, y, sites, sample_weight : as for its ``fit``
-    rounds : the most rounds that there may be; None where only the mean squared error matters
+    rounds : the budget of rounds; None if only the mean squared error matters
     extra : share of the pooled estimate's mean squared error that the bias may add
-    watch : called with a text and the number of etas looked at so far
+    watch : called with a text and the number of etas tried so far
 
     Examples
     --------
@@ -117,16 +117,16 @@ def choose_eta(
     >>> from gaussip.step_size import choose_eta
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(-2, 1, (200, 2)), rng.normal(2, 1, (200, 2))])
-    >>> sites = np.repeat(["A", "B", "C", "D"], 100)  # two sites see one group, two the other
+    >>> sites = np.repeat(["A", "B", "C", "D"], 100)  # two sites have one group, two the other
     >>> mixture = NetworkGaussianMixture(2, algorithm="mnem", network="circle", random_state=0)
     >>> step = choose_eta(mixture, X, sites=sites)
     >>> fitted = mixture.set_params(eta=step.eta, tol=step.tol, max_rounds=step.max_rounds).fit(X, sites=sites)
     """
     _check(rounds, extra)
     watch("fitting the pooled rows", 0)
-    mine, problem, begin = _prepared(mixture, X, y, sites, sample_weight)
-    warn_if_not_pooled(make("mnem", 1.0), problem.W, mine.weighting, problem.sites.tolist())
-    outlook = _best_outlook(mine, problem, begin)
+    settings, problem, begin = _prepared(mixture, X, y, sites, sample_weight)
+    warn_if_not_pooled(make("mnem", 1.0), problem.W, settings.weighting, problem.sites.tolist())
+    outlook = _best_outlook(settings, problem, begin)
     least = outlook.bias(0.0)
     trials = []
     for number, eta in enumerate(ETAS, 1):
@@ -144,7 +144,7 @@ def choose_eta(
         tol=outlook.course.change_at(CLOSE),
         bias=chosen.bias,
         mse=chosen.mse,
-        worst=_worst(mine, problem, outlook, eta),
+        worst=_worst(settings, problem, outlook, eta),
         trials=sorted({*trials, chosen}),
         least_bias=least if least > 1e-4 else 0.0,
         exact_rounds=outlook.exact_rounds(),
@@ -173,31 +173,32 @@ def _prepared(
     """The settings, the checked problem, and the starts that a fit would take."""
     if sites is None or on_disk(X):
         raise DataError("choose_eta needs all rows in one table in memory, and sites, which names the site of each")
-    mine = clone(mixture).set_params(device="cpu")
-    mine._check_settings()
-    seeds = seeds_of(mine.random_state, mine.n_init)
-    problem = mine._prepared(X, y, sites, sample_weight, seeds[0])
+    settings = clone(mixture).set_params(device="cpu")
+    settings._check_settings()
+    seeds = seeds_of(settings.random_state, settings.n_init)
+    problem = settings._prepared(X, y, sites, sample_weight, seeds[0])
     if len(problem.sites) < 2:
-        raise DataError(f"all rows are of site {problem.sites[0]!r}: one site has nobody to average with, and no eta")
-    if mine.warm_start and hasattr(mixture, "weights_"):
-        return mine, problem, [mixture._theta()]
-    given = Given(mine.weights_init, mine.means_init, mine.covariances_init)
-    settled = (float(mine.reg_covar), float(mine.shrinkage))
-    return mine, problem, starts(problem, mine.n_components, mine.init_params, seeds[1:], given, *settled)
+        raise DataError(f"all rows are of site {problem.sites[0]!r}: eta needs at least two sites to average over")
+    if settings.warm_start and hasattr(mixture, "weights_"):
+        return settings, problem, [mixture._theta()]
+    given = Given(settings.weights_init, settings.means_init, settings.covariances_init)
+    penalties = (float(settings.reg_covar), float(settings.shrinkage))
+    begin = starts(problem, settings.n_components, settings.init_params, seeds[1:], given, *penalties)
+    return settings, problem, begin
 
 
-def _best_outlook(mine: NetworkGaussianMixture, problem: Problem, begin: list[Theta]) -> Outlook:
-    """Of the start that leads to the best likelihood; one start that holds is enough."""
-    found, fault = list[Outlook](), None
+def _best_outlook(settings: NetworkGaussianMixture, problem: Problem, begin: list[Theta]) -> Outlook:
+    """The outlook of the start with the best likelihood; starts that fail are skipped as long as one works."""
+    outlooks, fault = list[Outlook](), None
     for start in begin:
         try:
-            shrinkage = shrinkage_of(float(mine.shrinkage), start)
-            found.append(Outlook(problem.rows, problem.W, start, mine.weighting, float(mine.reg_covar), shrinkage))
+            reg_covar, shrinkage = float(settings.reg_covar), shrinkage_of(float(settings.shrinkage), start)
+            outlooks.append(Outlook(problem.rows, problem.W, start, settings.weighting, reg_covar, shrinkage))
         except DataError as error:
             fault = error
-    if fault is not None and not found:
+    if fault is not None and not outlooks:
         raise fault
-    return max(found, key=Outlook.log_likelihood)
+    return max(outlooks, key=Outlook.log_likelihood)
 
 
 def _trial(outlook: Outlook, eta: float, budget: int | None) -> Trial:
@@ -206,18 +207,19 @@ def _trial(outlook: Outlook, eta: float, budget: int | None) -> Trial:
     return Trial(eta, outlook.rounds(eta), bias, 1 + bias**2 + left**2, None if farthest is None else farthest.errors)
 
 
-def _worst(mine: NetworkGaussianMixture, problem: Problem, outlook: Outlook, eta: float) -> Worst | None:
+def _worst(settings: NetworkGaussianMixture, problem: Problem, outlook: Outlook, eta: float) -> Worst | None:
     """The farthest parameter by name."""
-    found = outlook.farthest(eta)
-    if found is None:
+    farthest = outlook.farthest(eta)
+    if farthest is None:
         return None
-    features = getattr(mine, "feature_names_in_", [f"column {j}" for j in range(mine.n_features_in_)])
-    k, classes = found.component, problem.classes.tolist()
+    columns = [f"column {j}" for j in range(settings.n_features_in_)]
+    features = getattr(settings, "feature_names_in_", columns)
+    k, classes = farthest.component, problem.classes.tolist()
     return Worst(
-        site=str(problem.sites[found.site]),
+        site=str(problem.sites[farthest.site]),
         component=str(classes[k]) if k < len(classes) else f"component {k}",
-        parameter=parameter_names([str(name) for name in features])[found.parameter],
-        errors=found.errors,
+        parameter=parameter_names([str(name) for name in features])[farthest.parameter],
+        errors=farthest.errors,
     )
 
 
@@ -244,19 +246,19 @@ def _largest(outlook: Outlook, extra: float) -> float:
 
 
 def _best_within(outlook: Outlook, budget: int) -> float:
-    """The eta with the least mean squared error after so many rounds, to two digits."""
-    found = []
+    """The eta with the least mean squared error after this many rounds, to two digits."""
+    errors = []
     for eta in FINE:
-        found.append(_trial(outlook, eta, budget).mse)
+        errors.append(_trial(outlook, eta, budget).mse)
         if outlook.bias(eta) > FAR:
             break
-    best = int(np.argmin(found))
+    best = int(np.argmin(errors))
     around = np.log([FINE[max(best - 1, 0)], FINE[min(best + 1, len(FINE) - 1)]])
     options = {"xatol": math.log(SAME)}
     refined = minimize_scalar(
         lambda x: _trial(outlook, math.exp(x), budget).mse, bounds=around, method="bounded", options=options
     )
-    return _rounded_down(min(1.0, math.exp(refined.x) if refined.fun < found[best] else FINE[best]))
+    return _rounded_down(min(1.0, math.exp(refined.x) if refined.fun < errors[best] else FINE[best]))
 
 
 def _rounded_down(eta: float) -> float:

@@ -1,4 +1,4 @@
-"""What is predicted of MNEM at any eta, for one data set, one network and one start."""
+"""MNEM's bias and rounds at any eta, predicted for one data set, one network and one start."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from gaussip.algorithms import exact
 from gaussip.algorithms.site import site_facts
 from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import DataError
-from gaussip.mixture.theta import Psi, Theta, pack, to_psi
+from gaussip.mixture.theta import Psi, Theta, broadcast, pack, to_psi
 from gaussip.mixture.units import unit_of
 from gaussip.mixture.validity import healthy
 from gaussip.networks import listening, two_way_weights
 from gaussip.rows.moments import Shrinkage, moments
 from gaussip.rows.rows import Rows
 from gaussip.step_size.bias import SiteMaps, fixed_point
-from gaussip.step_size.course import Course, walk
+from gaussip.step_size.course import Course, path_from
 from gaussip.step_size.precision import Ruler, precision
 
-CLOSE = 0.1  # of the standard error: where a run has come near enough to its end
+CLOSE = 0.1  # of the standard error: a run this near to its limit is near enough
 
 
 class Farthest(NamedTuple):
-    """The single parameter that is farthest off, by numbers: of which site, which component, which of its f."""
+    """The parameter with the largest bias, by its numbers: of which site, which component, which of its f."""
 
     site: int
     component: int
     parameter: int
-    errors: float  #: how far it is from the pooled estimate, in standard errors of its own
+    errors: float  #: its distance from the pooled estimate, in its standard errors
 
 
 class Outlook:
@@ -38,11 +38,11 @@ class Outlook:
 
     Attributes
     ----------
-    pooled : Theta, the estimate that the bias is counted from
-    standard_error : of it, over (alpha, mu, vech Sigma), in units of the components' own spread
-    standard_errors : (K, f), of each of these alone; None where there are too many
+    pooled : Theta, the estimate that the bias is measured from
+    standard_error : of the pooled estimate, over (alpha, mu, vech Sigma), in units of the components' spread
+    standard_errors : (K, f), of each parameter; None where there are too many
     rate : of EM on the rows of all sites
-    course : the distance along the way from the start to where MNEM goes for small eta
+    course : the distance along the path from the start to MNEM's limit for small eta
     """
 
     def __init__(
@@ -56,26 +56,27 @@ class Outlook:
     ) -> None:
         self._start, self._weighting, unit = start, weighting, unit_of(start)
         self.maps = SiteMaps(rows, W, unit, weighting, reg_covar, shrinkage)
-        way = walk(self.maps, unit.standard(to_psi(start)))
-        target = fixed_point(self.maps.pooled, way.end, self.maps.are_mixtures)
+        path = path_from(self.maps, unit.standard(to_psi(start)))
+        target = fixed_point(self.maps.pooled, path.end, self.maps.are_mixtures)
         if target is None:
             raise DataError(
-                "EM on the rows of all sites does not settle near where MNEM goes; use another start or network"
+                "EM on the rows of all sites does not converge near MNEM's limit; use another start or network"
             )
         self.pooled = self.maps.theta(target)
         self.ruler = Ruler(self.pooled)
-        found = precision(self.maps, self.ruler)
-        self.standard_error = found.standard_error
-        self.standard_errors: NDArray | None = None if found.variances is None else np.sqrt(found.variances)
-        self.rate = way.rate if found.rate is None else found.rate
-        left = [self.ruler.apart(self.maps.theta(psi), self.maps.theta(way.end)) for psi in way.places]
+        target_precision = precision(self.maps, self.ruler)
+        variances = target_precision.variances
+        self.standard_error = target_precision.standard_error
+        self.standard_errors: NDArray | None = None if variances is None else np.sqrt(variances)
+        self.rate = path.rate if target_precision.rate is None else target_precision.rate
+        left = [self.ruler.apart(self.maps.theta(psi), self.maps.theta(path.end)) for psi in path.points]
         distance = np.maximum(np.array(left) / self.standard_error, 1e-9)
-        self.course = Course(way.steps, distance, way.moves, way.rate)
-        self._end = self.maps.everywhere(way.end)
+        self.course = Course(path.steps, distance, path.moves, path.rate)
+        self._end = self.maps.everywhere(path.end)
         self._limits: dict[float, Psi | None] = {}
 
     def limit(self, eta: float) -> Theta | None:
-        """Where every site ends, (M,); None where MNEM has no fixed point near."""
+        """Every site's limit, (M,); None if MNEM has no fixed point nearby."""
         if eta not in self._limits:
             smaller = [other for other in self._limits if other < eta]
             near = self._limits[max(smaller)] if smaller else self._end
@@ -84,17 +85,17 @@ class Outlook:
         return None if psi is None else self.maps.theta(psi)
 
     def bias(self, eta: float) -> float:
-        """Root mean square over sites; infinite where MNEM has no fixed point near."""
+        """Root mean square over sites; infinite if MNEM has no fixed point nearby."""
         return self.apart(self.limit(eta))
 
     def apart(self, theta: Theta | None) -> float:
-        """How far sites are from the pooled estimate, root mean square."""
+        """The sites' root mean square distance from the pooled estimate."""
         if theta is None or not healthy(theta).all():
             return math.inf
         return float(np.sqrt(np.mean(self.ruler.apart(theta, self.pooled) ** 2))) / self.standard_error
 
     def farthest(self, eta: float) -> Farthest | None:
-        """The worst parameter where the sites end; None where single standard errors or the end are not known."""
+        """The worst parameter at the limit; None if the limit or the parameters' standard errors are not known."""
         theta = self.limit(eta)
         if self.standard_errors is None or theta is None or not healthy(theta).all():
             return None
@@ -104,31 +105,27 @@ class Outlook:
         return Farthest(site, component, parameter, float(off.max()))
 
     def rounds(self, eta: float) -> float:
-        """Until the sites are within a tenth of the standard error of where they end."""
+        """Until the sites are within a tenth of the standard error of their limit."""
         return self.course.rounds_to(CLOSE, eta)
 
     def exact_rounds(self) -> int | None:
-        """What exact needs to come as near to the pooled estimate; None on a one-way network."""
+        """Until exact is as near to the pooled estimate; None on a one-way network."""
         W, mass = self.maps.W, self.maps.rows.mass
         hears = listening(W)
         if (hears != hears.T).any():
             return None
         facts = site_facts(mass, two_way_weights(W, range(len(hears)), "exact"), self._weighting)
-        plan = exact.plan_of(exact.Exact().init(_at_all(self._start, len(hears)), facts).table.sum(axis=0))
+        plan = exact.plan_of(exact.Exact().init(broadcast(self._start, (len(hears),)), facts).table.sum(axis=0))
         steps = math.ceil(self.rounds(exact.STEP))
         return plan.diameter + min(steps, exact.FIRST) * plan.first + max(0, steps - exact.FIRST) * plan.exchanges
 
     def heterogeneity(self) -> float:
         """SE(F) at the pooled estimate; see `gaussip.studies.theory.heterogeneity`, here in standard units."""
         share = self.maps.share / self.maps.share.sum()
-        found = self.maps(self.maps.everywhere(self.maps.unit.standard(to_psi(self.pooled))))
-        return float(np.sqrt(np.sum(share * (found - np.sum(share * found, axis=0)) ** 2)))
+        mapped = self.maps(self.maps.everywhere(self.maps.unit.standard(to_psi(self.pooled))))
+        return float(np.sqrt(np.sum(share * (mapped - np.sum(share * mapped, axis=0)) ** 2)))
 
     def log_likelihood(self) -> float:
         """Of the pooled estimate."""
         rows = self.maps.rows
-        return float(to_numpy(moments(rows, _at_all(self.pooled, len(rows.sites))).log_likelihood).sum())
-
-
-def _at_all(theta: Theta, n_sites: int) -> Theta:
-    return Theta(*(np.broadcast_to(part, (n_sites, *part.shape)) for part in theta))
+        return float(to_numpy(moments(rows, broadcast(self.pooled, rows.shape)).log_likelihood).sum())

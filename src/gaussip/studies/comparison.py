@@ -14,7 +14,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray, out_of_memory, to_device, to_numpy
 from gaussip.errors import FewerAtATimeWarning, PooledTargetWarning, SettingError
-from gaussip.mixture.theta import Theta, pack, place, to_psi
+from gaussip.mixture.theta import Theta, pack, per_replicate, place, to_psi
 from gaussip.networks import mixing_weights
 from gaussip.rows.rows import Rows
 from gaussip.simulation.history import Progress
@@ -72,7 +72,7 @@ class Trial:
             own = streams(sequence, 5)[-1]  # the data take the first four
             self._begins.append(paper_start(self.data[-1].truth, noise, own))
         self.W = mixing_weights(network, range(setting.n_sites), mixing, seed)
-        self._truth = pack(_per_replicate([data.truth for data in self.data]))
+        self._truth = pack(per_replicate([data.truth for data in self.data]))
         self._together, self._told = replicates, False
 
     def rows_of(self, replicate: int, labels: bool, device: str) -> Rows:
@@ -147,7 +147,7 @@ class Trial:
                 distance = np.sqrt(np.mean(apart, axis=-1))
             looks.append((mse, distance, sent))
 
-        begin = _per_replicate(self._begins[some])
+        begin = per_replicate(self._begins[some])
         look(begin, 0)
         last: tuple[Theta, int] = (begin, 0)
 
@@ -239,8 +239,3 @@ def _joined(traces: Sequence[Trace]) -> Trace:
         collapsed=np.concatenate([one.collapsed for one in traces]),
         collapse=next((one.collapse for one in traces if one.collapse is not None), None),
     )
-
-
-def _per_replicate(thetas: Sequence[Theta]) -> Theta:
-    """Thetas of replicates as one with leading axes (R, 1), the same for all sites of a replicate."""
-    return Theta(*(np.stack(parts)[:, None] for parts in zip(*thetas, strict=True)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.mixture.theta import Theta, to_psi
+from gaussip.mixture.theta import at, to_psi
 from gaussip.simulation.history import Progress
 from gaussip.studies.cells import POOLED, Cell
 from gaussip.studies.comparison import Trial
@@ -49,11 +49,11 @@ def compute(
     settings["marks"] = marks(cell.rounds, looks)
     trace = trial.run(cell.method, **settings, pooled=pooled, watch=watch)
     if cell.method.algorithm == POOLED and fine:  # once more, now that its end is known
-        trace = trial.run(cell.method, **settings, pooled=to_psi(Theta(*(part[:, 0] for part in trace.theta))))
+        trace = trial.run(cell.method, **settings, pooled=to_psi(at(trace.theta, slice(None), 0)))
     found = {"rounds": trace.rounds, "mse": trace.mse, "distance": trace.distance, "bytes": trace.bytes,
              "collapsed": trace.collapsed}  # fmt: skip
     if cell.method.algorithm == POOLED:
-        estimates = [Theta(*(part[r, 0] for part in trace.theta)) for r in range(replicates)]
+        estimates = [at(trace.theta, r, 0) for r in range(replicates)]
         found["psi"] = np.stack([to_psi(theta) for theta in estimates])
         rows = [trial.rows_of(r, cell.method.semi, "cpu") for r in range(replicates)]
         found["se_f"] = np.array([heterogeneity(*pair) for pair in zip(rows, estimates, strict=True)])

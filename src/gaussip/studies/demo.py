@@ -11,7 +11,7 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import FileError
 from gaussip.mixture.density import responsibilities
-from gaussip.mixture.theta import Theta, align, distance, reorder
+from gaussip.mixture.theta import Theta, align, at, distance, reorder
 from gaussip.plots.convergence import draw_convergence
 from gaussip.plots.network import draw_network
 from gaussip.rows.problem import Problem, prepare
@@ -75,7 +75,7 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
     }
     lines, curves = [], {}
     for method in METHODS:
-        target = Theta(*(part[0] for part in pooled[method.semi].theta))
+        target = at(pooled[method.semi].theta, 0)
         trace: list[tuple[int, float]] = []
 
         def follow(
@@ -129,7 +129,7 @@ def _line(method: Method, run: Run, pooled: Theta, test: Patients) -> Line:
     if run.collapse is not None:
         return Line(method.name, np.nan, np.nan, np.nan, run.n_rounds, str(run.collapse))
     models = align(run.theta, pooled)
-    scored = [responsibilities(test.X, Theta(*(part[m] for part in models))) for m in range(N_SITES)]
+    scored = [responsibilities(test.X, at(models, m)) for m in range(N_SITES)]
     return Line(
         method=method.name,
         log_likelihood=float(np.mean([density.mean() for _, density in scored])),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gaussip.arrays import NDArray, to_numpy
-from gaussip.mixture.theta import Psi, Theta, to_psi, to_theta
+from gaussip.mixture.theta import Psi, Theta, broadcast, to_psi, to_theta
 from gaussip.mixture.units import unit_of
 from gaussip.rows.moments import moments, summary
 from gaussip.rows.rows import Rows
@@ -16,7 +16,7 @@ from gaussip.rows.rows import Rows
 def site_maps(rows: Rows, psi: Psi) -> NDArray:
     """F_m(psi) of every site, (M, K, f); ``psi`` has no leading axes."""
     theta = to_theta(psi)
-    everywhere = Theta(*(np.broadcast_to(part, (*rows.shape, *part.shape)) for part in theta))
+    everywhere = broadcast(theta, rows.shape)
     return to_numpy(summary(moments(rows, everywhere)))
 
 

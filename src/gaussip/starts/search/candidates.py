@@ -1,4 +1,4 @@
-"""Starts for people who know nothing: from centres that sites share, from labels, and by splitting components."""
+"""Starting values when nothing is known in advance: from shared centres, from labels, and by splitting components."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ def candidates(
     ----------
     shared : each site's centres, in standard units
     classes : the labelled rows, in standard units; component k is class k
-    seeds : for each, one start by k-means over the centres and one from centres drawn far from each other
-    fewer : a mixture of K - 1 components, of which each in turn is split
+    seeds : for each, a start by k-means over the centres and another from centres drawn far apart
+    fewer : a mixture of K - 1 components; each of them is split in turn
     """
     spread = np.ones(shared[0].means.shape[1])
-    found = []
+    starts = []
     if fewer is not None:
-        found += [split(fewer, k) for k in range(n_components - 1)]
+        starts += [split(fewer, k) for k in range(n_components - 1)]
     if classes is not None and np.count_nonzero(classes.counts) == n_components:
-        found.append(start.from_classes(Classes(*(part[:n_components] for part in classes)), spread))
+        starts.append(start.from_classes(Classes(*(part[:n_components] for part in classes)), spread))
     others = []
     for seed in seeds:
         try:
             others += [start.from_centres(shared, n_components, spread, seed), drawn(shared, n_components, seed)]
         except StartError:
-            if not found:
+            if not starts:
                 raise
     if classes is not None:
         others = [reorder(theta, start.order_of(theta, classes)) for theta in others]
-    return found + others
+    return starts + others
 
 
 def drawn(shared: Sequence[Centres], n_components: int, seed: int) -> Theta:
-    """Centres drawn one after the other, the likelier the farther from those before (k-means++), with one spread."""
+    """Centres drawn in turn, with probability growing with the distance to the others (k-means++); one covariance."""
     rng = np.random.default_rng(seed)
     counts = np.concatenate([site.counts for site in shared])
     means = np.concatenate([site.means for site in shared])
@@ -60,8 +60,8 @@ def drawn(shared: Sequence[Centres], n_components: int, seed: int) -> Theta:
         if not share[-1] > 0:
             raise StartError(f"the sites share too few different centres to draw {n_components} of them")
         chosen.append(means[np.searchsorted(share, rng.random() * share[-1], side="right")])
-        apart = np.min([((means - one) ** 2).sum(axis=1) for one in chosen], axis=0)
-    nearest = np.argmin([((means - one) ** 2).sum(axis=1) for one in chosen], axis=0)
+        apart = np.min([((means - centre) ** 2).sum(axis=1) for centre in chosen], axis=0)
+    nearest = np.argmin([((means - centre) ** 2).sum(axis=1) for centre in chosen], axis=0)
     totals = np.bincount(nearest, weights=counts, minlength=n_components)
     within = start.common_within(shared)
     between = np.diag(counts @ (means - np.stack(chosen)[nearest]) ** 2 / counts.sum())

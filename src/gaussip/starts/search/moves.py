@@ -1,7 +1,7 @@
-"""Moves from one mixture to others: a component split in two, and two that overlap joined and another split instead.
+"""Moves from a mixture to others: split a component in two, or merge two that overlap and split another.
 
-EM ends in the optimum next to its start; where one component covers two groups and two share one, only a move helps
-(Ueda et al. 2000). What to try is decided by the mixture alone, so that all sites try the same.
+EM ends in the optimum next to its start. If one component covers two groups and two others share a group, only a move
+helps (Ueda et al. 2000). The moves depend on the mixture alone, so all sites try the same.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ import numpy as np
 from gaussip.mixture.merging import bhattacharyya, merged
 from gaussip.mixture.theta import Theta
 
-APART = 0.8  # of a standard deviation, to each side, where a component is split
-PAIRS = 3  # that are tried to be joined: those that overlap most
+APART = 0.8  # standard deviations to each side when a component is split
+PAIRS = 3  # to merge: those that overlap most
 
 
 def moves(theta: Theta, labelled: int) -> list[Theta]:
-    """Mixtures of as many components, in which two of the others' nearest are joined and another is split.
+    """Mixtures with the same number of components, in which a pair is merged and another component is split.
 
     Parameters
     ----------
-    labelled : components that belong to classes, the first ones: their numbers stay, and none is given up
+    labelled : the number of components that belong to classes, which come first: they keep their numbers
     """
-    found = []
+    mixtures = []
     for i, j in nearest_pairs(theta, labelled)[:PAIRS]:
         fewer = merged(theta, i, j)
-        found += [split(fewer, k) for k in range(len(fewer.weights)) if k != i]
-    return found
+        mixtures += [split(fewer, k) for k in range(len(fewer.weights)) if k != i]
+    return mixtures
 
 
 def split(theta: Theta, k: int) -> Theta:
-    """Component k as two, apart along its longest axis; the mixture's mean and covariance stay as they are.
+    """Component k as two, apart along its longest axis; the mixture's mean and covariance do not change.
 
-    The second half comes last, so that components of classes keep their numbers.
+    The second half comes last, so components of classes keep their numbers.
     """
     lengths, axes = np.linalg.eigh(theta.covariances[k])
     move = APART * np.sqrt(lengths[-1]) * axes[:, -1]
@@ -45,7 +45,7 @@ def split(theta: Theta, k: int) -> Theta:
 
 
 def nearest_pairs(theta: Theta, labelled: int) -> list[tuple[int, int]]:
-    """Pairs i < j of which j belongs to no class, those that overlap most first (Bhattacharyya)."""
+    """Pairs i < j where j has no class, ordered by overlap (Bhattacharyya), largest first."""
     K = len(theta.weights)
     pairs = [(i, j) for j in range(labelled, K) for i in range(j)]
     return sorted(pairs, key=lambda pair: bhattacharyya(theta, *pair))

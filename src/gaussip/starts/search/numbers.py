@@ -1,4 +1,4 @@
-"""One pass over numbers of components: each begun from shared centres, from labels, and by splitting the last."""
+"""A pass over numbers of components: each starts from shared centres, from labels, and by splitting the last."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gaussip.arrays import NDArray
 from gaussip.errors import StartError
 from gaussip.mixture.theta import Theta
 from gaussip.starts.search.candidates import candidates
-from gaussip.starts.search.climb import Found, Rule, Steps, Totals, best_of
+from gaussip.starts.search.climb import Climbed, Rule, Steps, Totals, best_of
 from gaussip.starts.shared import Centres, Classes, common_within
 
-SEEDS = 5  # of k-means over the shared centres, and of centres drawn at random
+SEEDS = 5  # for k-means over the shared centres, and for centres drawn at random
 
 
 class Best(NamedTuple):
-    """The best mixture of each number of components, and why the pass ended before the last, if it did."""
+    """The best mixture of each number of components."""
 
-    found: list[Found]
-    ended: str
+    mixtures: list[Climbed]
+    ended: str  #: why the pass ended before the last number; empty if it did not
 
 
 def over(
@@ -36,9 +36,9 @@ def over(
 
     Parameters
     ----------
-    shared, classes : what all sites know, in standard units
+    shared, classes : known to all sites, in standard units
     reg : (p,), added to every variance
-    shrinkage : the share of every covariance that is the one within the shared groups
+    shrinkage : the share of every covariance taken from the covariance within the shared groups
     """
     rule = Rule(reg, shrinkage, common_within(shared) if shrinkage else 0.0)
     labelled = 0 if classes is None else int(np.flatnonzero(classes.counts).max(initial=-1)) + 1
@@ -48,21 +48,21 @@ def over(
         return (yield from best_of(candidates(K, shared, classes, seeds, fewer), rule, labelled))
 
     def first(K: int) -> Steps:
-        """From nothing; where no such start lasts, up to K by splitting."""
+        """From scratch; if no such start survives, by splitting up to K."""
         try:
             return (yield from best(K, None))
         except StartError:
             if max(1, labelled) == K:
                 raise
-        found = yield from best(max(1, labelled), None)
-        while len(found.theta.weights) < K:
-            found = yield from best(len(found.theta.weights) + 1, found.theta)
-        return found
+        mixture = yield from best(max(1, labelled), None)
+        while len(mixture.theta.weights) < K:
+            mixture = yield from best(len(mixture.theta.weights) + 1, mixture.theta)
+        return mixture
 
-    found = [(yield from first(numbers[0]))]
+    mixtures = [(yield from first(numbers[0]))]
     for K in numbers[1:]:
         try:
-            found.append((yield from best(K, found[-1].theta)))
+            mixtures.append((yield from best(K, mixtures[-1].theta)))
         except StartError as error:
-            return Best(found, f"no mixture of {K} components was found: {error}")
-    return Best(found, "")
+            return Best(mixtures, f"no mixture of {K} components was found: {error}")
+    return Best(mixtures, "")

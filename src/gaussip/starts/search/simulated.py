@@ -1,4 +1,4 @@
-"""A search with all sites in one process: every sum is the one that sites would agree on."""
+"""A search with all sites in one process, with the sums that real sites would agree on."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import numpy as np
 
 from gaussip.arrays import NDArray, namespace
 from gaussip.exchange import sums
-from gaussip.mixture.theta import Theta
+from gaussip.mixture.theta import Theta, broadcast
+from gaussip.mixture.units import Unit
 from gaussip.rows.checks import check_mean_weight
 from gaussip.rows.moments import moments
 from gaussip.rows.rows import Rows
 from gaussip.starts import shared as start
 from gaussip.starts.search.climb import Totals, part_of
 from gaussip.starts.search.numbers import over
-from gaussip.starts.search.standard import Standard
+from gaussip.starts.search.standard import standard_centres, standard_classes, unit_of_extents
 from gaussip.starts.shared import MIN_COUNT, Centres, Classes, Extent
 
 Result = TypeVar("Result")
@@ -26,17 +27,17 @@ Result = TypeVar("Result")
 def run(
     search: Generator[Theta, Totals, Result],
     rows: Rows,
-    standard: Standard,
+    unit: Unit,
     watch: Callable[[Theta], None] | None = None,
 ) -> Result:
-    """What a search ends with.
+    """Run a search to its result.
 
     Parameters
     ----------
     rows : (M,), with labels for at least as many components as the search has
     watch : called after every pass over the rows
     """
-    M, like, of_components = rows.shape[0], rows.centres, dict[int, Rows]()
+    like, of_components = rows.centres, dict[int, Rows]()
     xp = namespace(like)
     try:
         theta = next(search)
@@ -44,10 +45,10 @@ def run(
             K = len(theta.weights)
             if K not in of_components:
                 of_components = {K: _with_components(rows, K)}
-            everywhere = (np.array(np.broadcast_to(part, (M, *part.shape))) for part in standard.original(theta))
-            there = Theta(*(xp.asarray(part, dtype=like.dtype, device=like.device) for part in everywhere))
-            found = moments(of_components[K], there)
-            totals = Totals.of(sums.agreed(part_of(found, standard, M)), K)
+            everywhere = map(np.array, broadcast(unit.original_theta(theta), rows.shape))
+            at_sites = Theta(*(xp.asarray(part, dtype=like.dtype, device=like.device) for part in everywhere))
+            parts = part_of(moments(of_components[K], at_sites), unit, rows.shape[0])
+            totals = Totals.of(sums.agreed(parts), K)
             if watch is not None:
                 watch(theta)
             theta = search.send(totals)
@@ -57,7 +58,7 @@ def run(
 
 
 def _with_components(rows: Rows, n_components: int) -> Rows:
-    """The same rows for fewer components, of which none is labelled that is left out."""
+    """The same rows for fewer components; those left out have no labelled rows."""
     return rows if rows.labelled is None else replace(rows, labelled=rows.labelled[..., :n_components, :])
 
 
@@ -72,29 +73,30 @@ def searched(
 ) -> Theta:
     """The best of many starts; see `shared_by`."""
     check_mean_weight(weights)
-    standard, shared, classes = shared_by(values, weights, rows, n_components, seed)
+    unit, shared, classes = shared_by(values, weights, rows, n_components, seed)
     numbers = range(n_components, n_components + 1)
-    best = run(over(numbers, shared, classes, seed, reg_covar / standard.spread**2, shrinkage), rows, standard)
-    return standard.original(best.found[0].theta)
+    best = run(over(numbers, shared, classes, seed, reg_covar / unit.spread**2, shrinkage), rows, unit)
+    return unit.original_theta(best.mixtures[0].theta)
 
 
 def shared_by(
     values: Sequence[NDArray], weights: Sequence[Any] | None, rows: Rows, n_groups: int, seed: int
-) -> tuple[Standard, list[Centres], Classes | None]:
-    """What sites share before a search: extents, centres and the sums of their labelled rows; in standard units.
+) -> tuple[Unit, list[Centres], Classes | None]:
+    """What sites share before a search: the unit, and in it their centres and the sums of their labelled rows.
 
     Parameters
     ----------
     values, weights : rows and row weights of each site
     rows : the same, with labels
-    n_groups : of rows at each site, whose centres it shares
+    n_groups : the number of centres that each site shares
     """
     pairs = list(zip(values, weights if weights is not None else [None] * len(values), strict=True))
     extents = [start.extent_of(x, v) for x, v in pairs]
-    standard = Standard.of(Extent(*map(np.stack, zip(*extents, strict=True))))
+    unit = unit_of_extents(Extent(*map(np.stack, zip(*extents, strict=True))))
     least = MIN_COUNT if len(pairs) > 1 else 1
-    shared = [standard.centres(start.site_centres(x, n_groups, standard.spread, seed, v, least)) for x, v in pairs]
+    centres = [start.site_centres(x, n_groups, unit.spread, seed, v, least) for x, v in pairs]
+    shared = [standard_centres(site, unit) for site in centres]
     classes = None if rows.labelled is None else start.labelled_classes(rows)
     if classes is None or not classes.counts.any():
-        return standard, shared, None
-    return standard, shared, standard.classes(classes)
+        return unit, shared, None
+    return unit, shared, standard_classes(classes, unit)

@@ -13,7 +13,7 @@ import numpy as np
 from gaussip import algorithms
 from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import PooledTargetWarning
-from gaussip.mixture.theta import Theta, distance, place, to_psi, to_theta
+from gaussip.mixture.theta import Theta, at, distance, per_replicate, place, to_psi, to_theta
 from gaussip.networks import mixing_weights, two_way_weights
 from gaussip.rows.moments import shrinkage_of
 from gaussip.rows.rows import Rows
@@ -102,11 +102,11 @@ def compute(
     semi, table = cell.method.semi, splits[0].table
     R, M = len(splits), len(table.names)
     begins = [split.from_labels if semi else split.from_kmeans for split in splits]
-    start = Theta(*(np.stack(parts)[:, None] for parts in zip(*begins, strict=True)))
+    start = per_replicate(begins)
     rows = Rows.stack([split.rows(semi, cell.unlabelled_weight, device) for split in splits])
     alone = cell.method.algorithm == LOCAL
     if alone:  # every site by itself: one that collapses does not end the others
-        rows = Rows.joined([rows.one(m) for m in range(R * M)], (R * M, 1))
+        rows = Rows.joined([rows.site(m) for m in range(R * M)], (R * M, 1))
         start = Theta(*(np.repeat(part, M, axis=0) for part in start))
         W = np.ones((1, 1))
     start = place(start, device)
@@ -128,9 +128,9 @@ def compute(
         }  # fmt: skip
         if cell.method.algorithm == POOLED:
             numbers["psi"] = to_psi(here)[0]
-            begin = Theta(*(part[r] for part in start))
+            begin = at(start, r)
             numbers["start_auc"] = score(split, begin, semi, device)[0]
-            numbers["start_distance"] = np.array(distance(begin, Theta(*(part[0] for part in here))))
+            numbers["start_distance"] = np.array(distance(begin, at(here, 0)))
         elif pooled is not None:
             numbers["distance"] = np.array(distance(here, to_theta(pooled[r])))
         found.append(numbers)
@@ -139,7 +139,7 @@ def compute(
 
 def _one(theta: Theta, r: int, n_sites: int, alone: bool) -> Theta:
     """A replicate's mixtures, one for each site."""
-    return Theta(*(part[r * n_sites : (r + 1) * n_sites, 0] if alone else part[r] for part in theta))
+    return at(theta, slice(r * n_sites, (r + 1) * n_sites), 0) if alone else at(theta, r)
 
 
 def score(split: Replicate, theta: Theta, semi: bool, device: str) -> NDArray:

@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 
 from gaussip.arrays import Array, NDArray, namespace, precision_factor, to_numpy
 from gaussip.kernels.array.algebra import log_constant
-from gaussip.mixture.theta import Theta
+from gaussip.mixture.theta import Theta, at
 
 
 def log_joints(X: Array, theta: Theta) -> NDArray:
@@ -26,7 +26,7 @@ def log_joints(X: Array, theta: Theta) -> NDArray:
     xp = namespace(X)
     found = []
     for m in range(theta.means.shape[0]):
-        one = Theta(*(part[m, ...] for part in theta))
+        one = at(theta, m)
         factor = precision_factor(one.covariances)
         white = (X[None, :, :] - one.means[:, None, :]) @ xp.matrix_transpose(factor)
         found.append(to_numpy(log_constant(one, factor)[:, None] - 0.5 * xp.sum(white * white, axis=-1)).T)
