@@ -143,7 +143,7 @@ def test_a_basis_on_disk(pooled, tmp_path):
     with pytest.raises(DataError, match="rows of the basis have 3 columns"):
         again.inverse_transform(X)
     NetworkGaussianMixture().fit(X[:, :2]).save(tmp_path / "model.npz")
-    with pytest.raises(ModelFileError, match="is no basis"):
+    with pytest.raises(ModelFileError, match="is not a basis"):
         load(tmp_path / "model.npz")
 
 

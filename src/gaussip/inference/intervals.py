@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from gaussip.arrays import NDArray
-from gaussip.errors import DataError, LabelError, SettingError, UncertaintyError, some
+from gaussip.errors import DataError, LabelError, SettingError, Text, UncertaintyError, some
 from gaussip.exchange.sums import agreed
 from gaussip.inference.information import (
     check_size,
@@ -29,6 +29,7 @@ from gaussip.rows.chunks import Chunks, of_array
 from gaussip.rows.problem import Problem
 from gaussip.rows.sites import by_column
 from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
+from gaussip.settings import check, default
 
 FAR = 0.5  # standard errors that an estimate may be off before intervals around it are worth a warning
 
@@ -47,15 +48,14 @@ class Uncertainty(NamedTuple):
         variances = np.maximum(np.diagonal(self.covariance), 0)  # a single component's weight has none
         return unpack(np.sqrt(variances).reshape(pack(self.theta).shape))
 
-    def intervals(self, level: float = 0.95) -> tuple[Theta, Theta]:
+    def intervals(self, level: float = default("level")) -> tuple[Theta, Theta]:
         """The lower and the upper ends of the confidence intervals of every number of theta.
 
         Weights are taken on the logit scale and variances on the log scale, so that the ends stay in range; means
         and covariances are plus or minus so many standard errors. Each interval holds by itself: neither end is a
         mixture.
         """
-        if not 0 < level < 1:
-            raise SettingError(f"level={level!r} must be a number between 0 and 1, such as 0.95")
+        check(level=level)
         z = NormalDist().inv_cdf((1 + level) / 2)
         weights, means, covariances = self.theta
         of_weights, of_means, of_covariances = self.standard_errors
@@ -107,10 +107,12 @@ def uncertainty(
     refuse_site_model(mixture)
     check_size(*mixture.means_.shape)
     if mixture.unlabelled_weight != 1 and not robust:
-        raise SettingError(
-            f"unlabelled_weight={mixture.unlabelled_weight:g}: rows that count in part do not tell the spread of the "
-            "estimate by their information alone; ask for the robust one (robust=True, or --robust)"
+        text = Text(
+            "{unlabelled_weight:{weight:g}}: rows that count in part do not give the spread of the estimate by their "
+            "information alone",
+            weight=mixture.unlabelled_weight,
         )
+        raise SettingError(text, setting="unlabelled_weight", remedy=Text("use {robust:True}"))
     features = [str(name) for name in getattr(mixture, "feature_names_in_", _columns(mixture.n_features_in_))]
     problem = _problem(mixture, X, y, sites, sample_weight, features)
     theta = Theta(mixture.weights_, mixture.means_, mixture.covariances_)
@@ -155,7 +157,9 @@ def _problem(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, featu
     if not np.array_equal(problem.classes, mixture.classes_):
         seen = (problem.classes.tolist(), mixture.classes_.tolist())
         has = [f"the classes {some(names)}" if names else "no labels" for names in seen]
-        raise LabelError(f"y has {has[0]}, the fit had {has[1]}; give the labels of the fit")
+        raise LabelError(
+            Text("{y} has {here}, the fit had {then}; give the labels of the fit", here=has[0], then=has[1])
+        )
     if (by_name(X) or sites is not None) and not np.array_equal(problem.sites, mixture.sites_):
         raise DataError(
             f"the rows are of sites {some(problem.sites.tolist())}, the fit was of {some(mixture.sites_.tolist())}; "
@@ -165,8 +169,11 @@ def _problem(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, featu
     _refuse_other_rows(mixture, mass, problem.sites)
     if mixture.weighting == "equal" and np.ptp(mass) > 1e-9 * mass.max():
         raise SettingError(
-            "weighting='equal' with sites of different sizes aims at another estimate than that of all rows: "
-            "standard errors are for weighting='rows'"
+            Text(
+                "{weighting:'equal'} with sites of different sizes aims at another estimate than that of all rows: "
+                "standard errors are for {weighting:'rows'}"
+            ),
+            setting="weighting",
         )
     return problem
 
@@ -219,9 +226,12 @@ def _warn_if_far(found: Uncertainty, apart: Theta, sites: NDArray, features: lis
     """Say so where the estimate, or some site's, is not where the likelihood is largest."""
     if found.away > FAR:
         warnings.warn(
-            f"the estimate is {found.away:.2g} standard errors from the largest likelihood of these rows, so that "
-            "its intervals are off: are these the rows, labels and weights of the fit, and has it converged? "
-            "reg_covar and shrinkage move an estimate too",
+            Text(
+                "the estimate is {away:.2g} standard errors from the largest likelihood of these rows, so that "
+                "its intervals are off: are these the rows, labels and weights of the fit, and has it converged? "
+                "{reg_covar} and {shrinkage} move an estimate too",
+                away=found.away,
+            ),
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -230,9 +240,15 @@ def _warn_if_far(found: Uncertainty, apart: Theta, sites: NDArray, features: lis
     m, k, a = np.unravel_index(int(far.argmax()), far.shape)
     if far[m, k, a] > FAR:
         warnings.warn(
-            f"sites are apart: {parameter_names(features)[a]} of component {k} at site {some([sites[m]])} is "
-            f"{far[m, k, a]:.2g} standard errors from the consensus, so that intervals around either are off; use "
-            "algorithm='exact', or a smaller eta and more rounds",
+            Text(
+                "sites are apart: {parameter} of component {k} at site {site} is {far:.2g} standard errors from the "
+                "consensus, so that intervals around either are off; use {algorithm:'exact'}, or a smaller {eta} and "
+                "more rounds",
+                parameter=parameter_names(features)[a],
+                k=k,
+                site=some([sites[m]]),
+                far=far[m, k, a],
+            ),
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -14,7 +14,7 @@ import numpy as np
 
 from gaussip.algorithms.em import m_step
 from gaussip.arrays import NDArray, to_numpy
-from gaussip.errors import StartError
+from gaussip.errors import StartError, Text
 from gaussip.exchange import sums
 from gaussip.mixture.theta import Theta
 from gaussip.rows.moments import Moments
@@ -138,8 +138,11 @@ def best_of(starts: Iterable[Theta], rule: Rule, labelled: int = 0) -> Steps:
     found = yield from highest(starts, rule)
     if found is None:
         raise StartError(
-            "every start lost a component; try fewer components or a larger reg_covar, and look for outlying rows: "
-            "where one is far beyond all others, the others look like one point"
+            "every start lost a component",
+            remedy=Text(
+                "try fewer components or a larger {reg_covar}, and look for outlying rows: where one is far beyond "
+                "all others, the others look like one point"
+            ),
         )
     while True:
         height = found.totals.log_likelihood
