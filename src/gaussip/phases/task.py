@@ -93,7 +93,8 @@ def make_task(
     made = algorithms.make(algorithm, eta)
     if not made.exchanges:
         able = ", ".join(sorted(name for name, kind in algorithms.REGISTRY.items() if kind.exchanges))
-        raise SettingError(f"algorithm {algorithm!r} does not run between sites; use one of {able}")
+        text = f"algorithm {algorithm!r} does not run between sites; use one of {able}"
+        raise SettingError(text, setting="algorithm")
     W = mixing_weights(network, sites, mixing, network_seed)
     if made.two_way:
         W = two_way_weights(W, sites, made.name)
