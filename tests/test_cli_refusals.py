@@ -32,7 +32,7 @@ from gaussip.errors import Text
         (["--network", "missing.csv"], "there is no file missing.csv"),
         (["--start", "missing.npz"], "there is no file 'missing.npz'"),
         (["--eta", "3"], "--eta 3.0 must be a number in (0, 1]"),
-        (["--device", "cuda"], "device='cuda'"),
+        (["--device", "cuda"], "--device cuda"),
     ],
 )
 def test_bad_input_exits_with_2_and_writes_nothing(table, tmp_path, change, words):

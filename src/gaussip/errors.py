@@ -168,6 +168,8 @@ class PausedError(GaussipError, RuntimeError):
 class DeviceError(GaussipError, RuntimeError):
     """The device asked for is not there."""
 
+    setting = "device"
+
 
 class CollapseError(GaussipError, ArithmeticError):
     """A component lost its weight or its covariance at some site.

@@ -12,7 +12,6 @@ from gaussip.errors import SettingError, Text
 WEIGHTINGS = ("rows", "equal")
 MIXINGS = ("row", "metropolis")
 STARTS = ("kmeans", "labels", "search")
-CRITERIA = ("bic", "aic", "icl")
 LARGEST_SEED = 2**32 - 1
 
 
@@ -94,7 +93,7 @@ SETTINGS: dict[str, Setting] = {
     ),
     "at_least": Setting(1, "The first number of components.", _whole(1), "--min", "at_least"),
     "at_most": Setting(8, "The last number of components.", _whole(1), "--max", "at_most"),
-    "criterion": Setting("bic", "bic, aic or icl.", _choice(CRITERIA), "--criterion", "criterion"),
+    "criterion": Setting("bic", "bic, aic or icl.", _choice(("bic", "aic", "icl")), "--criterion", "criterion"),
     "rounds": Setting(
         None, "The most rounds there may be; the least error within them is sought.",
         Constraint("a whole number of at least 1, or None", lambda v: v is None or _whole(1).holds(v)), "--rounds",

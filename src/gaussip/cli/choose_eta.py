@@ -6,23 +6,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from gaussip.cli import options
 from gaussip.cli.columns import Features, Labels, NoFeatures, Sites, Tables, Weights, read_columns
 from gaussip.cli.console import Answer, Json, progress, table
-from gaussip.cli.options import (
-    Components,
-    Mixing,
-    Network,
-    Overwrite,
-    RegCovar,
-    Seed,
-    Shrinkage,
-    Starts,
-    UnlabelledWeight,
-    Weighting,
-    drawn,
-    fit_command,
-    option,
-)
 from gaussip.files import refuse_overwriting
 from gaussip.settings import default
 
@@ -34,25 +20,25 @@ NO_GAP = 1e-6
 
 def run(
     tables: Tables,
-    components: Components,
+    components: options.Components,
     sites: Sites = None,
     labels: Labels = None,
     weights: Weights = None,
     feature_columns: Features = None,
     others: NoFeatures = "",
-    network: Network = default("network"),
-    mixing: Mixing = default("mixing"),
-    rounds: Annotated[int | None, option("rounds")] = default("rounds"),
-    extra: Annotated[float, option("extra")] = default("extra"),
-    reg_covar: RegCovar = default("reg_covar"),
-    shrinkage: Shrinkage = default("shrinkage"),
-    unlabelled_weight: UnlabelledWeight = default("unlabelled_weight"),
-    weighting: Weighting = default("weighting"),
-    start: Annotated[str, option("init_params")] = default("init_params"),
-    n_init: Starts = default("n_init"),
-    seed: Seed = default("random_state"),
-    plot: Annotated[Path | None, drawn("the error over eta")] = None,
-    force: Overwrite = False,
+    network: options.Network = default("network"),
+    mixing: options.Mixing = default("mixing"),
+    rounds: Annotated[int | None, options.option("rounds")] = default("rounds"),
+    extra: Annotated[float, options.option("extra")] = default("extra"),
+    reg_covar: options.RegCovar = default("reg_covar"),
+    shrinkage: options.Shrinkage = default("shrinkage"),
+    unlabelled_weight: options.UnlabelledWeight = default("unlabelled_weight"),
+    weighting: options.Weighting = default("weighting"),
+    start: Annotated[str, options.option("init_params")] = default("init_params"),
+    n_init: options.Starts = default("n_init"),
+    seed: options.Seed = default("random_state"),
+    plot: Annotated[Path | None, options.drawn("the error over eta")] = None,
+    force: options.Overwrite = False,
     json: Json = False,
 ) -> Answer:
     """Choose eta, the step of MNEM, for a table and a network: the largest whose bias is small.
@@ -88,7 +74,7 @@ def run(
     named = {
         "sites": sites, "labels": labels, "weights": weights, "features": feature_columns, "no-features": others
     }  # fmt: skip
-    fit = fit_command(tables, named, settings)
+    fit = options.fit_command(tables, named, settings)
     most = rounds or step.max_rounds
     end = f"--tol {step.tol:.2g} --out model.npz"
     shown = [

@@ -9,22 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from gaussip.cli import options
 from gaussip.cli.columns import Features, Labels, NoFeatures, Sites, Tables, Weights, read_columns
 from gaussip.cli.console import Answer, Json, component_names, progress, table
-from gaussip.cli.options import (
-    Components,
-    Device,
-    Mixing,
-    Network,
-    Overwrite,
-    RegCovar,
-    Seed,
-    Shrinkage,
-    Starts,
-    UnlabelledWeight,
-    Weighting,
-    option,
-)
 from gaussip.errors import CollapseError, GaussipError, SettingError, StartError
 from gaussip.files import refuse_overwriting
 from gaussip.settings import STARTS, check_choice, default
@@ -32,33 +19,33 @@ from gaussip.settings import STARTS, check_choice, default
 
 def run(
     tables: Tables,
-    components: Components,
+    components: options.Components,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes (.npz).")],
     sites: Sites = None,
     labels: Labels = None,
     weights: Weights = None,
     feature_columns: Features = None,
     others: NoFeatures = "",
-    algorithm: Annotated[str, option("algorithm")] = default("algorithm"),
-    network: Network = default("network"),
-    mixing: Mixing = default("mixing"),
-    eta: Annotated[float, option("eta")] = default("eta"),
-    rounds: Annotated[int, option("max_rounds")] = default("max_rounds"),
-    tol: Annotated[float, option("tol")] = default("tol"),
-    reg_covar: RegCovar = default("reg_covar"),
-    shrinkage: Shrinkage = default("shrinkage"),
-    unlabelled_weight: UnlabelledWeight = default("unlabelled_weight"),
-    weighting: Weighting = default("weighting"),
+    algorithm: Annotated[str, options.option("algorithm")] = default("algorithm"),
+    network: options.Network = default("network"),
+    mixing: options.Mixing = default("mixing"),
+    eta: Annotated[float, options.option("eta")] = default("eta"),
+    rounds: Annotated[int, options.option("max_rounds")] = default("max_rounds"),
+    tol: Annotated[float, options.option("tol")] = default("tol"),
+    reg_covar: options.RegCovar = default("reg_covar"),
+    shrinkage: options.Shrinkage = default("shrinkage"),
+    unlabelled_weight: options.UnlabelledWeight = default("unlabelled_weight"),
+    weighting: options.Weighting = default("weighting"),
     start: Annotated[
-        str, option("init_params", help="kmeans, labels, search, or a model file to resume from.")
+        str, options.option("init_params", help="kmeans, labels, search, or a model file to resume from.")
     ] = default("init_params"),
-    n_init: Starts = default("n_init"),
-    device: Device = default("device"),
+    n_init: options.Starts = default("n_init"),
+    device: options.Device = default("device"),
     exchange: Annotated[
         str, typer.Option(help="memory: all sites in this process; mpi: one site for each process of an MPI job.")
     ] = "memory",
-    seed: Seed = default("random_state"),
-    force: Overwrite = False,
+    seed: options.Seed = default("random_state"),
+    force: options.Overwrite = False,
     json: Json = False,
 ) -> Answer:
     """Fit a mixture across the sites of a table.

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from gaussip.federation.description import Description
 
 SETTING_OF = {setting.key: name for name, setting in SETTINGS.items() if setting.key}
-KEYS = [
-    key for key in SETTING_OF if key not in ("at_least", "at_most", "criterion")
-]  # of a description's first level
+CHOICE = ("at_least", "at_most", "criterion")  # keys of a number of components that the sites choose
 KEYS_OF: dict[str, tuple[str, ...]] = {
     **{name: (setting.key,) for name, setting in SETTINGS.items() if setting.key},
     **{f"{part}_init": ("start", part) for part in ("weights", "means", "covariances")},
@@ -53,7 +51,7 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
     if not d.features or len(set(d.features)) < len(d.features):
         yield "features", "features must be at least one column, each named once"
     if d.choice is not None:
-        yield from _broken(d.choice, ("at_most", "at_least", "criterion"), "components")
+        yield from _broken(d.choice, CHOICE, "components")
         if d.choice.at_least > d.choice.at_most:
             yield "components", f"there is no number from at_least={d.choice.at_least} to at_most={d.choice.at_most}"
         if d.start not in ("kmeans", "search"):
@@ -71,9 +69,8 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
             "components",
             "criteria count parameters, of which shrinkage takes a part: choose without, fit with it",
         )
-    given = ("start",) if not isinstance(d.start, str) else ()
-    chosen = ("components",) if d.choice is not None else ()
-    yield from _broken(d, [key for key in KEYS if key not in (*given, *chosen)])
+    tables = [key for key in ("components", "start") if not isinstance(getattr(d, key), int | str)]
+    yield from _broken(d, [key for key in SETTING_OF if key not in (*CHOICE, *tables)])
     for key, value, most in (("components", d.most, 1000), ("max_rounds", d.max_rounds, 10**12)):
         if value > most:
             yield key, f"{key} must be at most {most}, not {value}"

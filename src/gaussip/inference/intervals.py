@@ -27,7 +27,7 @@ from gaussip.mixture.theta import Theta, pack, unpack
 from gaussip.rows.checks import check_cells, check_row_weights, label_column
 from gaussip.rows.chunks import Chunks, of_array
 from gaussip.rows.problem import Problem
-from gaussip.rows.sites import by_column
+from gaussip.rows.sites import site_of_rows
 from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
 from gaussip.settings import check, default
 
@@ -201,9 +201,7 @@ def _chunks(X: NDArray, y: Any, sites: Any, sample_weight: Any) -> Any:
     v = check_row_weights(sample_weight, n)
     if sites is None:
         return of_array(X, labels, v)
-    codes, names = by_column(sites)
-    if len(codes) != n:
-        raise DataError(f"sites has {len(codes)} entries for {n} rows")
+    codes, names = site_of_rows(sites, n)
     return {name: of_array(X, labels, v, np.flatnonzero(codes == m)) for m, name in enumerate(names.tolist())}
 
 

@@ -111,12 +111,12 @@ def metropolis(adjacency: sparse.csr_array) -> sparse.csr_array:
     if (adjacency != adjacency.T).nnz:
         raise NetworkError(
             Text("{mixing:'metropolis'} needs a two-way network (whoever hears is heard)"),
+            setting="mixing",
             remedy=Text("use {mixing:'row'}, or a two-way network such as 'ring'"),
         )
     if not (adjacency.data == 1).all():
-        raise NetworkError(
-            Text("{mixing:'metropolis'} sets its own weights; remove the weights of the network's edges")
-        )
+        text = Text("{mixing:'metropolis'} sets its own weights; remove the weights of the network's edges")
+        raise NetworkError(text, setting="mixing")
     degrees = np.diff(adjacency.indptr)
     pairs = adjacency.tocoo()
     weights = 1.0 / (1.0 + np.maximum(degrees[pairs.coords[0]], degrees[pairs.coords[1]]))

@@ -17,7 +17,7 @@ LARGEST = 1e100  # beyond, variances overflow
 LARGEST_NUMBER = 2**53  # beyond, different whole numbers are the same float
 
 
-def check_cells(X: NDArray, names: Sequence[str]) -> None:
+def check_cells(X: NDArray, names: Sequence[str] | None = None) -> None:
     """Refuse cells that are missing, infinite or huge, and say how many in which column."""
     counts = np.zeros((3, X.shape[1]), dtype=int)
     for first in range(0, len(X), CHECK_ROWS):
@@ -36,10 +36,11 @@ def check_cells(X: NDArray, names: Sequence[str]) -> None:
     ):
         columns = np.flatnonzero(bad_cells)
         if columns.size:
-            where = ", ".join(f"{bad_cells[j]} in {str(names[j])!r}" for j in columns[:8])
+            name_of = [f"column {j}" if names is None else str(names[j]) for j in columns.tolist()]
+            where = ", ".join(f"{bad_cells[j]} in {name!r}" for j, name in zip(columns[:8], name_of, strict=False))
             others = f" and {columns.size - 8} more columns" if columns.size > 8 else ""
             text = f"{bad_cells.sum()} {what}: {where}{others}"
-            raise DataError(text, column=str(names[columns[0]]), remedy=remedy)
+            raise DataError(text, column=name_of[0], remedy=remedy)
 
 
 def check_mean_weight(weights: Sequence[NDArray] | None) -> None:
