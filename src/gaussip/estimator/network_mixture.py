@@ -58,8 +58,8 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         The share of every covariance that is a target's, the same at all sites: the mean covariance of the start, on
         which they agree before the first round. It lets a site have fewer rows than features.
     unlabelled_weight : float in [0, 1]
-        Weight of an unlabelled row; a labelled row has weight 1. Below one where the classes are not Gaussian: unlabelled
-        rows then shape the components by more than their class.
+        Weight of an unlabelled row; a labelled row has weight 1. Choose less than one where the classes are not
+        Gaussian: unlabelled rows then shape the components by more than their class.
     weighting : {"rows", "equal"}
         Whether every row counts alike (the target is the pooled estimate) or every site.
     n_init : int
