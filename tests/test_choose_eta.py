@@ -201,7 +201,7 @@ def test_an_unbalanced_network_keeps_a_bias_at_every_eta(sorted_data):
     [
         ({}, {"rounds": 0}, SettingError, "rounds=0 must be a whole number"),
         ({}, {"rounds": 2.5}, SettingError, "rounds=2.5 must be"),
-        ({}, {"extra": 0}, SettingError, "extra=0 must be a positive number"),
+        ({}, {"extra": 0}, SettingError, "extra=0 must be a number above 0"),
         ({}, {"extra": math.nan}, SettingError, "extra=nan"),
         ({}, {"sites": None}, DataError, "needs all rows in one table"),
         ({}, {"sites": np.zeros(1500)}, DataError, "at least two sites to average over"),
@@ -288,7 +288,7 @@ def test_the_command_says_what_a_fit_will_end_by(table):
     [
         (["--components", "3", "--features", "age,dose"], "name the column that holds each row's site with --sites"),
         ([*OPTIONS, "--rounds", "0"], "--rounds 0 must be a whole number"),
-        ([*OPTIONS, "--extra", "-1"], "--extra -1.0 must be a positive number"),
+        ([*OPTIONS, "--extra", "-1"], "--extra -1.0 must be a number above 0"),
         ([*OPTIONS, "--plot", "eta.txt"], "pictures are"),
         (["--sites", "hospital", "--components", "3", "--features", "age", "--labels", "dose"], "labels"),
     ],

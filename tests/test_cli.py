@@ -7,28 +7,54 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from typer.main import get_command
 
 from command import FIT, gaussip
 from gaussip import NetworkGaussianMixture
+from gaussip.cli import app
 
-COMMANDS = ["fit", "predict", "network", "simulate", "demo"]
+
+def commands(group, name=""):
+    """Every command below a group, with its whole name."""
+    for part, command in group.commands.items():
+        below = f"{name} {part}".strip()
+        yield from commands(command, below) if hasattr(command, "commands") else [(below, command)]
+
+
+COMMANDS = dict(commands(get_command(app)))
 
 
 def test_version_and_help():
     assert re.fullmatch(r"gaussip \d+\.\d+\.\d+\n", gaussip("--version").stdout)
     overview = gaussip("--help").stdout
+    assert all(name.split()[0] in overview for name in COMMANDS)
+    shown = gaussip("fit", "--help")
+    assert shown.returncode == 0
+    assert "Example: gaussip fit" in shown.stdout
+    assert "--json" in shown.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_an_example_and_a_help_for_every_option(name):
+    command = COMMANDS[name]
+    assert f"Example: `gaussip {name}" in command.help
+    assert [option.name for option in command.params if not getattr(option, "help", None)] == []
+    assert "--json" in [word for option in command.params for word in option.opts]
+
+
+def test_the_reference_names_every_command():
+    text = (Path(__file__).parents[1] / "docs" / "ref-command-line.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| `gaussip .*?\|", text, re.MULTILINE)
     for name in COMMANDS:
-        assert name in overview
-        told = gaussip(name, "--help")
-        assert told.returncode == 0
-        assert f"Example: gaussip {name}" in told.stdout
-        assert "--json" in told.stdout
+        group, _, part = name.partition(" ")
+        assert any(re.search(rf"`gaussip {group}\b.*{part}", line) for line in lines), name
 
 
 def test_fit_then_predict(table, tmp_path, table_data):

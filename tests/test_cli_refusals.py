@@ -14,14 +14,15 @@ from typer.testing import CliRunner
 from command import FIT, gaussip
 from gaussip import NetworkGaussianMixture
 from gaussip.cli import app
-from gaussip.cli.console import with_options
+from gaussip.cli.options import as_option
+from gaussip.errors import Text
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         (["--sites", "clinic"], "no column 'clinic'; it has hospital, age, dose, diagnosis"),
-        (["--components", "2"], "the column of --labels has 3 classes ('mild', 'none', 'severe') but --components=2"),
+        (["--components", "2"], "the column of --labels has 3 classes ('mild', 'none', 'severe') but --components 2"),
         (["--labels", "ward"], "no column 'ward'"),
         (
             ["--features", "age,hospital"],
@@ -30,8 +31,8 @@ from gaussip.cli.console import with_options
         (["--network", "wheel"], "there is no network 'wheel'"),
         (["--network", "missing.csv"], "there is no file missing.csv"),
         (["--start", "missing.npz"], "there is no file 'missing.npz'"),
-        (["--eta", "3"], "eta=3.0"),
-        (["--device", "cuda"], "device='cuda'"),
+        (["--eta", "3"], "--eta 3.0 must be a number in (0, 1]"),
+        (["--device", "cuda"], "--device cuda"),
     ],
 )
 def test_bad_input_exits_with_2_and_writes_nothing(table, tmp_path, change, words):
@@ -183,18 +184,25 @@ def test_choose_k_says_what_it_wrote_and_what_to_run(table, tmp_path):
 @pytest.mark.parametrize(
     ("library", "command"),
     [
-        ("try a larger reg_covar", "try a larger --reg-covar"),
-        ("rounds=0 must be", "--rounds 0 must be"),
-        ("max_rounds=0 ends", "--rounds=0 ends"),
-        ("extra=-1 must be", "--extra -1 must be"),
-        ("y has 3 classes", "the column of --labels has 3 classes"),
-        ("y mixes numbers and words", "the column of --labels mixes numbers and words"),
-        ("give y, or use init_params='kmeans'", "name their column with --labels, or use --start kmeans"),
-        ("many has 3", "many has 3"),
+        ("try a larger {reg_covar}", "try a larger --reg-covar"),
+        ("{max_rounds:0} ends", "--rounds 0 ends"),
+        ("{extra:{value!r}} must be", "--extra -1.0 must be"),
+        ("{y} has {n} classes", "the column of --labels has 3 classes"),
+        ("give {y}, or use {init_params:'kmeans'}", "give the column of --labels, or use --start kmeans"),
+        ("use {warm_start:False}", "use another --start"),
+        ("{normalise:'x'} is not", "normalise x is not"),
     ],
 )
-def test_the_library_s_words_become_options(library, command):
-    assert with_options(library) == command
+def test_a_message_names_settings_as_options(library, command):
+    assert Text(library, n=3, value=-1.0).worded(as_option) == command
+
+
+def test_an_error_of_a_column_says_which_in_json(table, tmp_path):
+    wrong = ["fit", str(table), "--sites", "hospital", "-k", "3", "--out", str(tmp_path / "m.npz"), "--json"]
+    error = json.loads(CliRunner().invoke(app, wrong).stdout)["error"]
+    assert (error["column"], error["row"]) == ("diagnosis", 1)
+    error = json.loads(CliRunner().invoke(app, [*wrong, "--labels", "diagnosis", "--tol", "-1"]).stdout)["error"]
+    assert (error["setting"], error["message"]) == ("tol", "--tol -1.0 must be a number of at least 0")
 
 
 def test_work_that_takes_long_prints_nothing_where_nobody_looks(tmp_path):

@@ -18,7 +18,7 @@ def test_collapse_says_where_when_and_what_to_try(data):
     start = {"weights_init": [0.3, 0.3, 0.4], "covariances_init": np.stack([np.eye(3)] * 3)}
     far = data.truth.means.copy()
     far[1] += 1e3
-    with pytest.raises(CollapseError, match=r"component 1 collapsed at site 0 in round \d+: .*Try fewer") as caught:
+    with pytest.raises(CollapseError, match=r"component 1 collapsed at site 0 in round \d+: .*try fewer") as caught:
         NetworkGaussianMixture(3, algorithm="nnem", means_init=far, **start).fit(data.X, sites=data.sites)
     assert caught.value.component == 1
     assert caught.value.round == 1

@@ -88,7 +88,7 @@ def test_pairs_given_starts_and_scaling():
 @pytest.mark.parametrize(
     ("pairs", "line", "text"),
     [
-        ([("components = 2", "components = 0")], 2, "components must be at least 1, not 0"),
+        ([("components = 2", "components = 0")], 2, "components must be a whole number of at least 1, not 0"),
         ([("components = 2", 'components = "two"')], 2, "expected `int | object`, got `str`"),
         ([("components = 2", "component = 2")], 2, "unknown key 'component'; there are: name, sites, components"),
         ([('name = "trial"', 'name = "a trial"')], 1, "must be letters, digits, - and _"),
@@ -116,7 +116,7 @@ def test_pairs_given_starts_and_scaling():
         (
             [("components = 2", 'components = 2\nstart = "random"')],
             3,
-            "start must be kmeans, labels, search, or a table",
+            "start must be one of kmeans, labels, search, or a table",
         ),
         (
             [("components = 2", 'components = 2\nnetwork = [["bern", "genf"]]')],
@@ -129,7 +129,11 @@ def test_pairs_given_starts_and_scaling():
         ([("components = 2", 'components = 2\nnetwork = "circle"')], None, "exact needs a two-way network"),
         ([("components = 2", 'components = 2\nalgorithm = "em"')], None, "does not run between sites"),
         ([("components = 2", "components = ")], None, "is not TOML"),
-        ([("components = 2", "components = 2\nseed = 99999999999")], 3, "seed must be at most 4294967295"),
+        (
+            [("components = 2", "components = 2\nseed = 99999999999")],
+            3,
+            "seed must be a whole number from 0 to 4294967295, not 99999999999",
+        ),
         ([("components = 2", "components = 2\nwithout = []")], 3, "without is not for a description"),
         ([('"age", "height"', '"age", "diagnosis"')], 4, "column 'diagnosis' cannot be a feature too"),
         ([("basel.example.org:7447", "127.0.0.1:7001")], 8, "two sites have the address 127.0.0.1:7001"),
@@ -231,7 +235,10 @@ def test_commands(tmp_path):
     assert (renewed.returncode, "has no folder of a site 'genf'" in renewed.stderr) == (2, True)
     file.write_text(changed(("components = 2", "components = 0")))
     refused = gaussip("federation", "init", file, "--out", tmp_path / "more")
-    assert (refused.returncode, "line 2: components must be at least 1" in refused.stderr) == (2, True)
+    assert (refused.returncode, "line 2: components must be a whole number of at least 1" in refused.stderr) == (
+        2,
+        True,
+    )
     assert not (tmp_path / "more").exists()
 
 

@@ -140,7 +140,7 @@ def test_refusals_name_what_is_wrong(network, words):
 def test_more_refusals():
     with pytest.raises(NetworkError, match="two-way"):
         mixing_weights("circle", range(4), "metropolis")
-    with pytest.raises(SettingError, match="'row', 'metropolis'"):
+    with pytest.raises(SettingError, match="must be one of row, metropolis"):
         mixing_weights("circle", range(4), "best")
     twice = nx.MultiDiGraph([(0, 1), (0, 1), (1, 2), (2, 0), (2, 1)])  # parallel edges add up
     np.testing.assert_allclose(mixing_weights(twice, range(3)).toarray()[1], [2 / 3, 0, 1 / 3])

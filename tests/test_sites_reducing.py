@@ -168,8 +168,8 @@ def test_messages_are_as_long_as_the_features_need():
         ("reduce = { keep = 1.5 }", "nor a share of the variance between 0 and 1"),
         ("reduce = { keep = 1, most = 2 }", "unknown key 'most'; there are: keep, standardise, at_most"),
         ("reduce = { keep = 0.5, at_most = 0 }", "at_most must be at least 1"),
-        ("shrinkage = 1.0", "shrinkage=1.0 must be a number in"),
-        ("unlabelled_weight = 0.0", "unlabelled_weight=0 leaves no rows"),
+        ("shrinkage = 1.0", "shrinkage must be a number in"),
+        ("unlabelled_weight = 0.0", "unlabelled_weight = 0 leaves no rows"),
         (
             "reduce = { keep = 1 }\nstart = { weights = [1], means = [[0]], covariances = [[[1]]] }",
             "yet to be agreed on",

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
+from gaussip.phases.state import FIT
 
 from command import gaussip
 from federations import Federation
@@ -19,7 +20,6 @@ from gaussip.federation import folders
 from gaussip.node.amendments import go_on, undo
 from gaussip.node.journal import Journal
 from gaussip.node.links import Links
-from gaussip.phases.state import FIT
 from proxy import Proxy
 
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")

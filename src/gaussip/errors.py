@@ -5,14 +5,110 @@ All derive from `GaussipError`. Those about input are also `ValueError`s, as sci
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+Namer = Callable[[str, str], str]  #: what a setting is called, alone or with a value ("" for none)
+
+
+class Text(str):
+    """A message that refers to settings, which a command line or a TOML file calls by other names.
+
+    Parameters
+    ----------
+    template : with ``{name}`` for a setting and ``{name:value}`` for a setting with a value, both as Python has them;
+        what ``values`` has is filled in
+    """
+
+    _template: str
+    _values: dict[str, Any]
+
+    def __new__(cls, template: str, **values: Any) -> Text:  # noqa: D102
+        text = super().__new__(cls, template.format_map(_Names(values, in_python)))
+        text._template, text._values = template, values
+        return text
+
+    def worded(self, name: Namer) -> str:
+        """The message with settings as ``name`` calls them."""
+        return self._template.format_map(_Names(self._values, name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str(self),)
+
+
+class _Names(dict[str, Any]):
+    """The values of a template; what is not among them is a setting."""
+
+    def __init__(self, values: dict[str, Any], name: Namer) -> None:
+        super().__init__({key: worded(value, name) for key, value in values.items()})
+        self.name = name
+
+    def __missing__(self, setting: str) -> _Reference:
+        return _Reference(setting, self.name)
+
+
+class _Reference(NamedTuple):
+    """A setting in a template."""
+
+    setting: str
+    name: Namer
+
+    def __format__(self, value: str) -> str:
+        return self.name(self.setting, value)
+
+
+def in_python(setting: str, value: str) -> str:
+    """A setting as Python calls it."""
+    return f"{setting}={value}" if value else setting
+
+
+def worded(message: Any, name: Namer) -> Any:
+    """A message or an error with settings as ``name`` calls them; anything else as it is."""
+    return message.worded(name) if isinstance(message, Text | GaussipError) else message
 
 
 class GaussipError(Exception):
-    """Base of every error raised by gaussip."""
+    """Base of every error raised by gaussip.
+
+    Parameters
+    ----------
+    text : what is wrong
+    remedy : what to do about it, the end of the message
+    setting : the setting it is about, by the estimator's name
+    column, row : the column of a table, and the row, counted from 1
+    site, label : the site and the class, by their names
+    """
 
     exit_code = 2  #: of a command that ends with it
+    setting: str | None = None
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        remedy: str | None = None,
+        setting: str | None = None,
+        column: str | None = None,
+        row: int | None = None,
+        site: Any = None,
+        label: Any = None,
+    ) -> None:
+        super().__init__(text)
+        self.remedy = remedy
+        self.setting = setting or self.setting
+        self.column, self.row, self.site, self.label = column, row, site, label
+
+    def __str__(self) -> str:
+        return self.worded(in_python)
+
+    def worded(self, name: Namer) -> str:
+        """The message with settings as ``name`` calls them."""
+        return "; ".join(worded(part, name) for part in (self.args[0], self.remedy) if part is not None)
+
+    def fields(self) -> dict[str, Any]:
+        """What the error is about, for programs."""
+        known = {name: getattr(self, name) for name in ("setting", "column", "row", "site", "label")}
+        return {name: value for name, value in known.items() if value is not None}
 
 
 class SettingError(GaussipError, ValueError):
@@ -29,6 +125,8 @@ class LabelError(GaussipError, ValueError):
 
 class NetworkError(GaussipError, ValueError):
     """A network over which the sites cannot work together."""
+
+    setting = "network"
 
 
 class StartError(GaussipError, ValueError):
@@ -70,6 +168,8 @@ class PausedError(GaussipError, RuntimeError):
 class DeviceError(GaussipError, RuntimeError):
     """The device asked for is not there."""
 
+    setting = "device"
+
 
 class CollapseError(GaussipError, ArithmeticError):
     """A component lost its weight or its covariance at some site.
@@ -83,12 +183,11 @@ class CollapseError(GaussipError, ArithmeticError):
     """
 
     def __init__(self, site: object, component: int | None, round: int, cause: str, remedy: str) -> None:
-        self.site = site
+        which = "a component" if component is None else f"component {component}"
+        super().__init__(f"{which} collapsed at site {site!r} in round {round}: {cause}", remedy=remedy, site=site)
         self.component = component
         self.round = round
         self.cause = cause
-        which = "a component" if component is None else f"component {component}"
-        super().__init__(f"{which} collapsed at site {site!r} in round {round}: {cause}. {remedy}")
 
 
 class UncertaintyError(GaussipError, ArithmeticError):

@@ -10,7 +10,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from inspect import signature
-from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from gaussip.exchange import Exchange, Message
 from gaussip.mixture.theta import Theta
 from gaussip.networks import degree_shares, stationary_weights
 from gaussip.rows.moments import Moments
+from gaussip.settings import check
 
 NEIGHBOURS, POOLED, ALONE = "neighbours", "pooled", "alone"  # whose rows an algorithm learns from, and how
 
@@ -128,9 +128,9 @@ def register(algorithm: _Class) -> _Class:
 def make(name: str, eta: float) -> Algorithm:
     """The algorithm of that name; ``eta`` goes to those that have one."""
     if not isinstance(name, str) or name not in REGISTRY:
-        raise SettingError(f"there is no algorithm {name!r}; there are: {', '.join(sorted(REGISTRY))}")
-    if not isinstance(eta, Real) or isinstance(eta, bool) or not 0 < float(eta) <= 1:
-        raise SettingError(f"eta={eta!r} must be a number in (0, 1]")
+        known = ", ".join(sorted(REGISTRY))
+        raise SettingError(f"there is no algorithm {name!r}; there are: {known}", setting="algorithm")
+    check(eta=eta)
     algorithm: Any = REGISTRY[name]
     made: Algorithm = algorithm(eta=float(eta)) if has_step(name) else algorithm()
     return made

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from gaussip.arrays import Array, NDArray, namespace
 from gaussip.networks import degree_shares, degrees, listening
-from gaussip.settings import WEIGHTINGS, check_choice
+from gaussip.settings import check
 
 
 class Site(NamedTuple):
@@ -29,7 +29,7 @@ def site_facts(mass: Array, W: Any, weighting: str) -> Site:
     weighting : ``"rows"`` (every row counts alike: the target is the pooled estimate) or ``"equal"`` (every
         site counts alike, whatever its size: the paper's)
     """
-    check_choice("weighting", weighting, WEIGHTINGS)
+    check(weighting=weighting)
     xp = namespace(mass)
 
     def per_site(values: NDArray) -> Array:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gaussip.errors import DeviceError
+from gaussip.errors import DeviceError, Text
 
 Array: TypeAlias = Any
 """An array of any library that follows the array-API standard."""
@@ -36,16 +36,17 @@ def to_device(values: Array, device: str) -> Array:
     if device == "cpu":
         return np.asarray(values)
     if not isinstance(device, str) or device.partition(":")[0] != "cuda":
-        raise DeviceError(f"device={device!r} is not known; use 'cpu' or 'cuda'")
+        raise DeviceError(Text("{device:{name!r}} is not known; use 'cpu' or 'cuda'", name=device))
     try:
         import torch
     except ImportError as error:
         raise DeviceError(
-            f"device={device!r} needs PyTorch, which is not installed; "
-            "install gaussip with its gpu extra (gaussip[gpu]), or use device='cpu'"
+            Text("{device:{name!r}} needs PyTorch, which is not installed", name=device),
+            remedy=Text("install gaussip with its gpu extra (gaussip[gpu]), or use {device:'cpu'}"),
         ) from error
     if not torch.cuda.is_available():
-        raise DeviceError(f"device={device!r}: PyTorch finds no CUDA GPU on this machine; use device='cpu'")
+        text = Text("{device:{name!r}}: PyTorch finds no CUDA GPU on this machine", name=device)
+        raise DeviceError(text, remedy=Text("use {device:'cpu'}"))
     return torch.asarray(values, device=device)
 
 

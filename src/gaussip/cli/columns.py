@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gaussip.errors import LabelError, SettingError
+from gaussip.errors import DataError, LabelError, SettingError
 
 if TYPE_CHECKING:
     from gaussip.rows.tables import Columns
@@ -22,7 +23,7 @@ Features = Annotated[
     str | None, typer.Option("--features", help="Feature columns, with commas; default: all others.")
 ]
 NoFeatures = Annotated[
-    str, typer.Option("--no-features", help="Columns that are no features (a patient's number), with commas.")
+    str, typer.Option("--no-features", help="Columns that are not features (a patient's number), with commas.")
 ]
 
 
@@ -47,10 +48,23 @@ def read_columns(
     if sites is None and named_by_file is None and not alone:
         raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
     named = listed(features) if features else None
-    found = pick(without(joined, others), features=named, sites=sites, labels=labels, weights=weights)
-    if found.sites is None:
-        found = found._replace(sites=named_by_file)
-    n_labelled = 0 if found.labels is None else sum(not is_unlabelled(v) for v in found.labels.tolist())
-    if found.labels is not None and n_labelled == 0:
-        raise LabelError(f"column {labels!r} holds no labels; leave --labels out to go on without")
-    return found, n_labelled
+    try:
+        columns = pick(without(joined, others), features=named, sites=sites, labels=labels, weights=weights)
+    except DataError as error:
+        if error.remedy is None and error.column is not None:
+            error.remedy = _instead(error.column, sites, labels)
+        raise
+    if columns.sites is None:
+        columns = columns._replace(sites=named_by_file)
+    n_labelled = 0 if columns.labels is None else sum(not is_unlabelled(v) for v in columns.labels.tolist())
+    if columns.labels is not None and n_labelled == 0:
+        raise LabelError(f"column {labels!r} holds no labels", remedy="leave --labels out to go on without")
+    return columns, n_labelled
+
+
+def _instead(name: str, sites: str | None, labels: str | None) -> str:
+    """What to do about a column that nobody named, and that does not hold numbers."""
+    quoted = shlex.quote(name)
+    may_be = [f"--sites {quoted} if it names sites"] * (sites is None)
+    may_be += [f"--labels {quoted} if it holds labels"] * (labels is None)
+    return f"give {', '.join([*may_be, f'--no-features {quoted} to leave it out'])}, or correct it"

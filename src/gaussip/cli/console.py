@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json as jsonlib
-import re
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator
@@ -17,7 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 from rich.table import Table
 from rich.text import Text
 
-from gaussip.errors import DesignError, FederationError, GaussipError
+from gaussip.cli.options import as_option
+from gaussip.errors import GaussipError, worded
 from gaussip.files import json_ready
 
 out = Console(highlight=False, soft_wrap=True)
@@ -28,10 +28,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 
 class Answer(dict[str, Any]):
-    """What a command found; ``shown`` is what people see of it, as strings and rich tables."""
+    """The result of a command; ``shown`` is what people see of it, as strings and rich tables."""
 
-    def __init__(self, shown: list[Any], **found: Any) -> None:
-        super().__init__(found)
+    def __init__(self, shown: list[Any], **result: Any) -> None:
+        super().__init__(result)
         self.shown = shown
 
 
@@ -49,58 +49,34 @@ def command(function: Callable[P, Answer]) -> Callable[P, None]:
             try:
                 answer = function(*args, **kwargs)
             except GaussipError as error:
-                of_a_file = isinstance(error, FederationError | DesignError)
-                message = str(error) if of_a_file else with_options(str(error))
+                message = error.worded(as_option)
                 if as_json:
-                    _print_json({"error": {"type": type(error).__name__, "message": message}})
+                    _print_json({"error": {"type": type(error).__name__, "message": message, **error.fields()}})
                 else:
                     err.print(f"error: {message}", style="red", markup=False)
                 raise typer.Exit(error.exit_code) from None
             except KeyboardInterrupt as stop:
                 err.print(str(stop) or "interrupted; nothing was written", markup=False)
                 raise typer.Exit(130) from None
-        said = list(dict.fromkeys(with_options(str(w.message)) for w in caught))
+        lines = list(dict.fromkeys(_of_warning(w.message) for w in caught))
         if as_json:
-            _print_json({**answer, "warnings": said})
+            _print_json({**answer, "warnings": lines})
             return
         for part in answer.shown:
             typer.echo(part) if isinstance(part, str) else out.print(part)
-        for line in said:
+        for line in lines:
             err.print(f"warning: {line}", style="yellow", markup=False)
 
     return run
 
 
-OPTIONS = {
-    "n_components": "--components",
-    "max_rounds": "--rounds",
-    "reg_covar": "--reg-covar",
-    "give y, or": "name their column with --labels, or",
-    "init_params='kmeans'": "--start kmeans",
-    "init_params='labels'": "--start labels",
-    "init_params": "--start",
-    "algorithm='mnem'": "--algorithm mnem",
-    "algorithm='exact'": "--algorithm exact",
-    "n_init": "--n-init",
-    "at_least": "--min",
-    "at_most": "--max",
-    "warm_start: the last fit": "the model of --start",
-    "use warm_start=False": "choose another --start",
-    "sample_weight": "the column of --weights",
-    "give means_init, weights_init and covariances_init": "give a model file as --start",
-}
+def _of_warning(warning: Warning | str) -> str:
+    text = warning.args[0] if isinstance(warning, Warning) and warning.args else warning
+    return str(worded(text, as_option))
 
 
-def with_options(text: str) -> str:
-    """A message of the library in the words of the command line."""
-    for name, option in OPTIONS.items():
-        text = text.replace(name, option)
-    text = re.sub(r"(?<![\w-])(rounds|extra)=", r"--\1 ", text)
-    return re.sub("^y (?=has |mixes )", "the column of --labels ", text)
-
-
-def _print_json(found: dict[str, Any]) -> None:
-    typer.echo(jsonlib.dumps(json_ready(found), indent=2, allow_nan=False))
+def _print_json(content: dict[str, Any]) -> None:
+    typer.echo(jsonlib.dumps(json_ready(content), indent=2, allow_nan=False))
 
 
 def table(columns: list[str], rows: list[list[str]], title: str | None = None, texts: Collection[str] = ()) -> Table:
@@ -133,7 +109,7 @@ def progress(total: int, after: float = 2.0, *, percent: bool = False) -> Iterat
         bar.update(task, **last)
         bar.start()
 
-    timer = threading.Timer(after, begin)  # also where nothing is told for long
+    timer = threading.Timer(after, begin)  # also where nothing advances for long
     timer.daemon = True
     timer.start()
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gaussip.cli.console import Answer, Json
+from gaussip.cli.options import Overwrite
 from gaussip.files import refuse_overwriting
 
 
@@ -16,7 +17,7 @@ def run(
         Path, typer.Argument(metavar="RUN", help="A model written by gaussip fit, or a real site's folder.")
     ],
     plot: Annotated[Path | None, typer.Option(help="Draw the history with the findings marked (.png, .svg).")] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite the drawing and its .csv if they exist.")] = False,
+    force: Overwrite = False,
     json: Json = False,
 ) -> Answer:
     """Why a fit failed, or may not be trusted: from its history, without a row, with what to do about it.
@@ -33,20 +34,20 @@ def run(
     if plot is not None:
         refuse_overwriting(*paths_of(plot), force=force, inputs=[path])
     seen = evidence_of(path)
-    found = examine(seen)
-    files = [] if plot is None else [str(file) for file in draw(seen, found.findings, plot)]
+    diagnosis = examine(seen)
+    files = [] if plot is None else [str(file) for file in draw(seen, diagnosis.findings, plot)]
     shown: list[Any] = [_summary(seen), ""]
-    for finding in found.findings:
+    for finding in diagnosis.findings:
         numbers = ", ".join(f"{name} {_number(value)}" for name, value in finding.evidence.items())
         shown += [finding.name, f"  {finding.sentence}", f"  evidence: {numbers}", f"  remedy: {finding.remedy}", ""]
-    if not found.findings:
+    if not diagnosis.findings:
         shown += ["nothing was found", ""]
-    shown.append(f"looked for: {', '.join(found.judged)}")
-    shown += [f"not judged: {name} ({why})" for name, why in found.not_judged.items()]
+    shown.append(f"looked for: {', '.join(diagnosis.judged)}")
+    shown += [f"not judged: {name} ({why})" for name, why in diagnosis.not_judged.items()]
     shown += [f"written: {', '.join(files)}"] if files else []
     return Answer(
-        shown, run=str(path), findings=[finding.as_json() for finding in found.findings], judged=found.judged,
-        not_judged=found.not_judged, rounds=seen.rounds, converged=seen.converged, files=files,
+        shown, run=str(path), findings=[finding.as_json() for finding in diagnosis.findings], judged=diagnosis.judged,
+        not_judged=diagnosis.not_judged, rounds=seen.rounds, converged=seen.converged, files=files,
     )  # fmt: skip
 
 

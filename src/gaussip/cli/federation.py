@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gaussip.cli.console import Answer, Json, command, table
+from gaussip.cli.options import Overwrite
 from gaussip.files import refuse_overwriting
 
 app = typer.Typer(
@@ -27,53 +28,53 @@ def check(file: Toml, json: Json = False) -> Answer:
     """
     from gaussip.federation.description import load
 
-    found = load(file)
-    task = found.task()
-    rows = _sites(found, task)
+    description = load(file)
+    task = description.task()
+    rows = _sites(description, task)
     shown = [
-        f"{found.name}: {len(rows)} sites, {len(found.features)} features, {_number(found)} components, "
-        f"algorithm {found.algorithm}",
-        *_changes(found),
-        f"all sites hear from all in {task.diameter} exchanges; digest {found.digest()[:12]}", "",
+        f"{description.name}: {len(rows)} sites, {len(description.features)} features, "
+        f"{_number(description)} components, algorithm {description.algorithm}",
+        *_changes(description),
+        f"all sites hear from all in {task.diameter} exchanges; digest {description.digest()[:12]}", "",
         table(["site", "reached at", "talks to"], rows, texts=["reached at", "talks to"]),
     ]  # fmt: skip
     return Answer(
-        shown, name=found.name, digest=found.digest(), sites=list(task.sites), diameter=task.diameter,
-        algorithm=found.algorithm, components=found.most, features=found.features,
+        shown, name=description.name, digest=description.digest(), sites=list(task.sites), diameter=task.diameter,
+        algorithm=description.algorithm, components=description.most, features=description.features,
         neighbours={site: neighbours.split(", ") for site, _, neighbours in rows},
     )  # fmt: skip
 
 
-def _number(found: Any) -> str:
+def _number(description: Any) -> str:
     """Of components."""
-    if found.choice is None:
-        return str(found.components)
-    return f"{max(found.choice.at_least, len(found.classes or ()))} to {found.most}"
+    if description.choice is None:
+        return str(description.components)
+    return f"{max(description.choice.at_least, len(description.classes or ()))} to {description.most}"
 
 
-def _changes(found: Any) -> list[str]:
+def _changes(description: Any) -> list[str]:
     """What is done to features and rows before they count."""
-    told = []
-    if found.choice is not None:
-        told.append(f"the sites choose how many components, by {found.choice.criterion.upper()}")
-    if found.intervals != "none":
-        told.append(f"{found.intervals} standard errors are wanted")
-    if found.reduce is not None:
-        told.append(f"first reduced to principal components, keep = {found.reduce.keep:g}")
-    if found.shrinkage:
-        told.append(f"{found.shrinkage:g} of every covariance is the start's mean covariance")
-    if found.unlabelled_weight != 1:
-        told.append(f"an unlabelled row counts {found.unlabelled_weight:g} of a labelled one")
-    return ["; ".join(told)] if told else []
+    changes = []
+    if description.choice is not None:
+        changes.append(f"the sites choose how many components, by {description.choice.criterion.upper()}")
+    if description.intervals != "none":
+        changes.append(f"{description.intervals} standard errors are wanted")
+    if description.reduce is not None:
+        changes.append(f"first reduced to principal components, keep = {description.reduce.keep:g}")
+    if description.shrinkage:
+        changes.append(f"{description.shrinkage:g} of every covariance is the start's mean covariance")
+    if description.unlabelled_weight != 1:
+        changes.append(f"an unlabelled row counts {description.unlabelled_weight:g} of a labelled one")
+    return ["; ".join(changes)] if changes else []
 
 
-def _sites(found: Any, task: Any) -> list[list[str]]:
+def _sites(description: Any, task: Any) -> list[list[str]]:
     from gaussip.exchange.neighbourhood import Neighbours
 
     return [
         [
             site,
-            found.sites[site].address or "(calls others)",
+            description.sites[site].address or "(calls others)",
             ", ".join(task.sites[q] for q in Neighbours(task.W, m).all),
         ]
         for m, site in enumerate(task.sites)
@@ -85,7 +86,7 @@ def _sites(found: Any, task: Any) -> list[list[str]]:
 def draw(
     file: Toml,
     out: Annotated[Path, typer.Option("--out", "-o", help="Picture: .png, .svg or .pdf, with its edges in a .csv.")],
-    force: Annotated[bool, typer.Option(help="Overwrite the picture and its .csv if they exist.")] = False,
+    force: Overwrite = False,
     json: Json = False,
 ) -> Answer:
     """Draw who talks to whom.
@@ -96,10 +97,10 @@ def draw(
     from gaussip.plots.files import paths_of
     from gaussip.plots.network import draw_network
 
-    found = load(file)
-    task = found.task()
+    description = load(file)
+    task = description.task()
     refuse_overwriting(*paths_of(out), force=force)
-    files = [str(path) for path in draw_network(task.W, list(task.sites), out, title=found.name)]
+    files = [str(path) for path in draw_network(task.W, list(task.sites), out, title=description.name)]
     return Answer([f"written: {', '.join(files)}"], files=files)
 
 
@@ -121,8 +122,8 @@ def init(
     from gaussip.federation import folders
     from gaussip.federation.description import load
 
-    found = load(file)
-    made = folders.init(file.read_text(encoding="utf-8"), found, out, days=days, requests=requests)
+    description = load(file)
+    made = folders.init(file.read_text(encoding="utf-8"), description, out, days=days, requests=requests)
     then = (
         "each site's request.pem is to be signed by your authority; put the certificate beside it as certificate.pem "
         "and the authorities' own certificates as authorities.pem"
@@ -131,7 +132,7 @@ def init(
         f"{out / folders.AUTHORITY} to yourself"
     )
     shown = [f"{len(made)} folders in {out}: {', '.join(path.name for path in made)}", then]
-    return Answer(shown, folders=[str(path) for path in made], digest=found.digest())
+    return Answer(shown, folders=[str(path) for path in made], digest=description.digest())
 
 
 @app.command()

@@ -9,45 +9,43 @@ from typing import Annotated, Any
 
 import typer
 
+from gaussip.cli import options
 from gaussip.cli.columns import Features, Labels, NoFeatures, Sites, Tables, Weights, read_columns
 from gaussip.cli.console import Answer, Json, component_names, progress, table
 from gaussip.errors import CollapseError, GaussipError, SettingError, StartError
 from gaussip.files import refuse_overwriting
+from gaussip.settings import STARTS, check_choice, default
 
 
 def run(
     tables: Tables,
-    components: Annotated[int, typer.Option("--components", "-k", help="Number of components K.")],
+    components: options.Components,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes (.npz).")],
     sites: Sites = None,
     labels: Labels = None,
     weights: Weights = None,
     feature_columns: Features = None,
     others: NoFeatures = "",
-    algorithm: Annotated[str, typer.Option(help="exact, mnem, nnem, dem, ngd, local or em.")] = "exact",
-    network: Annotated[
-        str, typer.Option(help="ring, star, random-regular(4), circle, ..., or a .csv with columns sender, hearer.")
-    ] = "ring",
-    mixing: Annotated[str, typer.Option(help="row or metropolis.")] = "row",
-    eta: Annotated[float, typer.Option(help="Step of mnem, dem and ngd.")] = 0.01,
-    rounds: Annotated[int, typer.Option(help="Most rounds.")] = 1000,
-    tol: Annotated[float, typer.Option(help="Stop when the change is at most this.")] = 1e-6,
-    reg_covar: Annotated[float, typer.Option(help="Added to every variance.")] = 1e-6,
-    shrinkage: Annotated[
-        float, typer.Option(help="Share of every covariance that is the start's mean covariance, in [0, 1).")
-    ] = 0.0,
-    unlabelled_weight: Annotated[
-        float, typer.Option(help="What an unlabelled row counts against a labelled one, in [0, 1].")
-    ] = 1.0,
-    weighting: Annotated[str, typer.Option(help="rows (the pooled target) or equal.")] = "rows",
-    start: Annotated[str, typer.Option(help="kmeans, labels, search, or a model file to go on from.")] = "kmeans",
-    n_init: Annotated[int, typer.Option(help="Number of starts; the best fit is kept.")] = 1,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    algorithm: Annotated[str, options.option("algorithm")] = default("algorithm"),
+    network: options.Network = default("network"),
+    mixing: options.Mixing = default("mixing"),
+    eta: Annotated[float, options.option("eta")] = default("eta"),
+    rounds: Annotated[int, options.option("max_rounds")] = default("max_rounds"),
+    tol: Annotated[float, options.option("tol")] = default("tol"),
+    reg_covar: options.RegCovar = default("reg_covar"),
+    shrinkage: options.Shrinkage = default("shrinkage"),
+    unlabelled_weight: options.UnlabelledWeight = default("unlabelled_weight"),
+    weighting: options.Weighting = default("weighting"),
+    start: Annotated[
+        str, options.option("init_params", help="kmeans, labels, search, or a model file to resume from.")
+    ] = default("init_params"),
+    n_init: options.Starts = default("n_init"),
+    device: options.Device = default("device"),
     exchange: Annotated[
         str, typer.Option(help="memory: all sites in this process; mpi: one site for each process of an MPI job.")
     ] = "memory",
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of starts and random networks.")] = 0,
-    force: Annotated[bool, typer.Option(help="Overwrite the model file if there is one.")] = False,
+    seed: options.Seed = default("random_state"),
+    force: options.Overwrite = False,
     json: Json = False,
 ) -> Answer:
     """Fit a mixture across the sites of a table.
@@ -57,8 +55,6 @@ def run(
     from gaussip.estimator import NetworkGaussianMixture
     from gaussip.rows.sites import by_column
     from gaussip.rows.tables import read_network
-    from gaussip.settings import STARTS as INITS
-    from gaussip.settings import check_choice
 
     check_choice("exchange", exchange, ("memory", "mpi"))
     refuse_overwriting(out, force=force, inputs=[*tables, *([Path(network)] if network.endswith(".csv") else [])])
@@ -66,9 +62,9 @@ def run(
         tables, sites, labels, weights, feature_columns, others, alone=algorithm == "em"
     )
     of_row = columns.sites
-    goes_on = start not in INITS
+    goes_on = start not in STARTS
     if goes_on and not Path(start).is_file():
-        raise SettingError(f"--start is {', '.join(INITS)} or a model file, and there is no file {start!r}")
+        raise SettingError(f"--start is {', '.join(STARTS)} or a model file, and there is no file {start!r}")
     mixture = NetworkGaussianMixture.load(start) if goes_on else NetworkGaussianMixture()
     known = [str(name) for name in getattr(mixture, "feature_names_in_", columns.X.column_names)]
     if goes_on and known != columns.X.column_names:
@@ -112,7 +108,7 @@ def run(
 
 
 def _fit_by_ranks(mixture: Any, columns: Any, of_row: Any, watch: Callable[[int], None]) -> None:
-    """Fit as one rank of an MPI job; only the first goes on to tell what was found."""
+    """Fit as one rank of an MPI job; only the first goes on to print the result."""
     import numpy as np
 
     from gaussip.estimator.mpi_fit import fit, world

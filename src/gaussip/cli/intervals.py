@@ -7,9 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from gaussip.cli.columns import Labels, Sites, Weights
 from gaussip.cli.console import Answer, Json, component_names, progress, table
+from gaussip.cli.options import Overwrite, option
 from gaussip.errors import DataError, LabelError, SettingError
 from gaussip.files import refuse_overwriting
+from gaussip.settings import check, default
 
 MOST = 30  # covariances that are shown: more are for files
 
@@ -23,17 +26,17 @@ def run(
             help="The rows of the fit: one table, or one for each site. Features are found by the model's names.",
         ),
     ],
-    sites: Annotated[str | None, typer.Option(help="Column that names each row's site, as in the fit.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Column of labels, as in the fit.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Column of row weights, as in the fit.")] = None,
-    level: Annotated[float, typer.Option(help="Share of such intervals that cover the truth.")] = 0.95,
+    sites: Sites = None,
+    labels: Labels = None,
+    weights: Weights = None,
+    level: Annotated[float, option("level")] = default("level"),
     robust: Annotated[
         bool, typer.Option("--robust", help="For sampling weights, and components that are not quite Gaussian.")
     ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="CSV or Parquet to write, with all covariances.")
     ] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite the output file if there is one.")] = False,
+    force: Overwrite = False,
     json: Json = False,
 ) -> Answer:
     """Standard errors and confidence intervals of a fitted model, with the rows of the fit.
@@ -49,8 +52,7 @@ def run(
     if out is not None:
         table_kind(out)
         refuse_overwriting(out, force=force, inputs=[model, *tables])
-    if not 0 < level < 1:
-        raise SettingError(f"--level {level:g} must lie between 0 and 1")
+    check(level=level)
     mixture = NetworkGaussianMixture.load(model)
     refuse_site_model(mixture)
     features = [str(name) for name in getattr(mixture, "feature_names_in_", [])]
@@ -65,25 +67,25 @@ def run(
         raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
     X = columns.X if features else np.column_stack([column.to_numpy() for column in columns.X.columns])
     with progress(len(mixture.sites_)) as advance:
-        found = uncertainty(
+        result = uncertainty(
             mixture, X, columns.labels, sites=of_row, sample_weight=columns.weights, robust=robust,
             watch=lambda done: advance("sites", done),
         )  # fmt: skip
-    told = found.table(component_names(mixture), columns.X.column_names, level)
+    intervals = result.table(component_names(mixture), columns.X.column_names, level)
     if out is not None:
-        write_table(out, told)
-    rows = [list(row) for row in zip(*told.values(), strict=True)]
-    of_one = [row for row in rows if not row[1].startswith("covariance ")]
-    n_more = len(rows) - len(of_one)
-    shown = rows if n_more <= MOST else of_one
+        write_table(out, intervals)
+    rows = [list(row) for row in zip(*intervals.values(), strict=True)]
+    few = [row for row in rows if not row[1].startswith("covariance ")]
+    n_more = len(rows) - len(few)
+    shown = rows if n_more <= MOST else few
     kind = "robust standard errors" if robust else "standard errors from the information"
     head = f"{columns.X.num_rows} rows at {len(mixture.sites_)} sites: {kind}, {100 * level:g}% intervals"
     notes = [f"{n_more} covariances are not shown: --out FILE, or --json, has them"] * (n_more > MOST)
     notes += [] if out is None else [f"written to {out}"]
     return Answer(
-        [head, "", _drawn(list(told), shown), *([""] if notes else []), *notes],
-        rows=columns.X.num_rows, sites=mixture.sites_, level=level, robust=robust, away=found.away,
-        out=None if out is None else str(out), intervals=[dict(zip(told, row, strict=True)) for row in rows],
+        [head, "", _drawn(list(intervals), shown), *([""] if notes else []), *notes],
+        rows=columns.X.num_rows, sites=mixture.sites_, level=level, robust=robust, away=result.away,
+        out=None if out is None else str(out), intervals=[dict(zip(intervals, row, strict=True)) for row in rows],
     )  # fmt: skip
 
 

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from gaussip.cli.console import Answer, Json, table
+from gaussip.cli.options import Mixing, Overwrite
 from gaussip.errors import SettingError
 from gaussip.files import refuse_overwriting
+from gaussip.settings import default
 
 
 def run(
@@ -19,10 +21,10 @@ def run(
     sites: Annotated[
         int | None, typer.Option(min=2, max=5000, help="Number of sites M; not needed for a .csv.")
     ] = None,
-    mixing: Annotated[str, typer.Option(help="row or metropolis.")] = "row",
+    mixing: Mixing = default("mixing"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of networks drawn at random.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf, with its edges in a .csv.")] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite the drawing and its .csv if they exist.")] = False,
+    force: Overwrite = False,
     json: Json = False,
 ) -> Answer:
     """Measure a network, and draw it.
@@ -42,16 +44,16 @@ def run(
     else:
         nodes = list(range(sites))
         W = mixing_weights(name, nodes, mixing, seed)
-    found = measures(W)
+    measured = measures(W)
     heard = degrees(W)
     M = len(nodes)
-    shares = M * found.stationary
+    shares = M * measured.stationary
     rows = [
         ["sites", f"{M}"],
         ["neighbours heard", f"{heard.min():.0f} to {heard.max():.0f}"],
-        ["SE(W), imbalance", f"{found.se_w:.4f}"],
-        ["sigma_w, mixing", f"{found.sigma_w:.4f}"],
-        ["spectral gap", f"{found.spectral_gap:.4f}"],
+        ["SE(W), imbalance", f"{measured.se_w:.4f}"],
+        ["sigma_w, mixing", f"{measured.sigma_w:.4f}"],
+        ["spectral gap", f"{measured.spectral_gap:.4f}"],
         ["M x stationary weight", f"{shares.min():.3f} to {shares.max():.3f}"],
     ]
     files = []
@@ -65,6 +67,6 @@ def run(
     if files:
         shown.append(f"written: {', '.join(files)}")
     return Answer(
-        shown, network=name, sites=nodes, mixing=mixing, se_w=found.se_w, sigma_w=found.sigma_w,
-        spectral_gap=found.spectral_gap, stationary=found.stationary, degrees=heard, files=files,
+        shown, network=name, sites=nodes, mixing=mixing, se_w=measured.se_w, sigma_w=measured.sigma_w,
+        spectral_gap=measured.spectral_gap, stationary=measured.stationary, degrees=heard, files=files,
     )  # fmt: skip

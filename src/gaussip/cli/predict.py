@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gaussip.cli.console import Answer, Json, component_names
+from gaussip.cli.options import Overwrite
 from gaussip.errors import DataError
 from gaussip.files import refuse_overwriting
 
@@ -18,7 +19,7 @@ def run(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="CSV or Parquet to write; default: CSV on standard output.")
     ] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite the output file if there is one.")] = False,
+    force: Overwrite = False,
     json: Json = False,
 ) -> Answer:
     """Predict each row's class (or component), with its probabilities and log-density.
@@ -53,18 +54,18 @@ def run(
     best = probabilities.argmax(axis=1)
     names = component_names(mixture)
     every = len(mixture.classes_) == mixture.n_components
-    found = {"prediction": mixture.classes_[best] if every else np.array(names)[best]}
-    found |= {f"probability of {name}": probabilities[:, k] for k, name in enumerate(names)}
-    found["log-density"] = densities
+    columns = {"prediction": mixture.classes_[best] if every else np.array(names)[best]}
+    columns |= {f"probability of {name}": probabilities[:, k] for k, name in enumerate(names)}
+    columns["log-density"] = densities
     if out is not None:
-        write_table(out, found)
+        write_table(out, columns)
         counts = np.bincount(best, minlength=len(names))
         shares = ", ".join(f"{count} {name}" for count, name in zip(counts, names, strict=True))
         text = f"{table.num_rows} rows: {shares}; written to {out}"
     else:
         buffer = io.BytesIO()
-        pa.csv.write_csv(pa.table(found), buffer)
+        pa.csv.write_csv(pa.table(columns), buffer)
         text = buffer.getvalue().decode().rstrip()
     return Answer(
-        [text], rows=table.num_rows, out=None if out is None else str(out), **({} if out else {"columns": found})
+        [text], rows=table.num_rows, out=None if out is None else str(out), **({} if out else {"columns": columns})
     )

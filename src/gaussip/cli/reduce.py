@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gaussip.cli.columns import Sites, Tables
 from gaussip.cli.console import Answer, Json, progress
-from gaussip.errors import DataError, SettingError
+from gaussip.cli.options import Overwrite, option
+from gaussip.errors import DataError, ModelFileError, SettingError
 from gaussip.files import refuse_overwriting
+from gaussip.settings import default
 
 if TYPE_CHECKING:
     from gaussip.preprocessing import NetworkPCA
+    from gaussip.rows.basis import Basis
 
 MOST = 0.9  # of all variance: a feature with more decides the components alone
 
 
 def run(
-    tables: Annotated[
-        list[Path], typer.Argument(metavar="TABLE...", help="CSV or Parquet. One table, or one for each site.")
-    ],
+    tables: Tables,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the reduced rows go (.csv or .parquet).")],
     basis: Annotated[
         Path, typer.Option(help="The basis (.npz): written with --keep, read without, to reduce other rows alike.")
@@ -29,16 +31,18 @@ def run(
     keep: Annotated[
         str | None, typer.Option(help="How many components (3), or the share of the variance they exceed (0.9).")
     ] = None,
-    sites: Annotated[str | None, typer.Option(help="Column that names each row's site.")] = None,
+    sites: Sites = None,
     feature_columns: Annotated[
         str | None, typer.Option("--features", help="Feature columns, with commas; default: all columns of numbers.")
     ] = None,
     others: Annotated[
-        str, typer.Option("--no-features", help="Columns of numbers that are no features (labels), with commas.")
+        str, typer.Option("--no-features", help="Columns of numbers that are not features (labels), with commas.")
     ] = "",
     standardise: Annotated[bool, typer.Option(help="Divide features by their standard deviations first.")] = False,
-    network: Annotated[str, typer.Option(help="ring, star, circle, ...: over which sites agree.")] = "ring",
-    force: Annotated[bool, typer.Option(help="Overwrite files that are there.")] = False,
+    network: Annotated[str, option("network", help="ring, star, circle, ...: over which sites agree.")] = default(
+        "network"
+    ),
+    force: Overwrite = False,
     json: Json = False,
 ) -> Answer:
     """Principal components in place of features, agreed on by sites that exchange moments with their neighbours.
@@ -47,7 +51,7 @@ def run(
 
     Example: `gaussip reduce patients.parquet --sites hospital --keep 0.9 --basis basis.npz --out reduced.parquet`
     """
-    from gaussip.rows.basis import load, reduced_names
+    from gaussip.rows.basis import reduced_names
     from gaussip.rows.tables import listed, numeric_columns, read_sites, table_kind, without, write_table
 
     table_kind(out)
@@ -58,7 +62,7 @@ def run(
     else:
         refuse_overwriting(out, basis, force=force, inputs=tables)
     chosen = listed(feature_columns) if feature_columns else None
-    if keep is None and (chosen or others or standardise or network != "ring"):
+    if keep is None and (chosen or others or standardise or network != default("network")):
         raise SettingError(
             "without --keep rows are reduced by the basis as it is: leave --features, --no-features, --standardise "
             "and --network out"
@@ -68,47 +72,57 @@ def run(
         joined, named_by_file = read_sites(tables, [] if sites is None else [sites])
         left = without(joined, others)
         if keep is None:
-            found, features = load(basis)
+            agreed, features = _read(basis)
             if not features:
                 raise DataError(f"{basis} was made of an array, and does not name its features; use it from Python")
         else:
             features = chosen or [name for name in numeric_columns(left) if name != sites]
         X, of_row = _picked(left, features, sites)
-        told: dict[str, Any] = {}
+        cost: dict[str, Any] = {}
         remark = []
         if keep is not None:
             of_row = of_row if of_row is not None else named_by_file
             pca = _agreed(X, of_row, _number(keep), standardise, network, advance)
-            found = pca.basis_
-            found.save(basis, features)
-            told = {"exchanges": pca.n_exchanges_, "bytes": pca.bytes_}
+            agreed = pca.basis_
+            agreed.save(basis, features)
+            cost = {"exchanges": pca.n_exchanges_, "bytes": pca.bytes_}
             remark = _remark(pca, features, standardise)
-        reduced = found.reduced(X)
-    names = reduced_names(len(found.variances))
+        reduced = agreed.reduced(X)
+    names = reduced_names(len(agreed.variances))
     beside = {name: joined[name] for name in joined.column_names if name not in features}
     clash = [name for name in names if name in beside]
     if clash:
-        raise DataError(f"the table has a column {clash[0]!r} that is no feature; rename it")
+        raise DataError(f"the table has a column {clash[0]!r} that is not a feature; rename it")
     if named_by_file is not None:
         beside.setdefault("site", named_by_file)
     write_table(out, beside | {name: reduced[:, k] for k, name in enumerate(names)})
-    share = float(found.variances.sum() / found.total)
+    share = float(agreed.variances.sum() / agreed.total)
     text = (
         f"{len(X)} rows: {len(names)} component{'s' * (len(names) > 1)} in place of {len(features)} features "
-        f"({_some(features)}), {share:.1%} of the variance; basis {found.digest()[:12]}"
+        f"({_some(features)}), {share:.1%} of the variance; basis {agreed.digest()[:12]}"
     )
     files = f"rows written to {out}" + (f", the basis to {basis}" if keep is not None else "")
     return Answer(
         [text, *remark, files], rows=len(X), out=str(out), basis=str(basis), components=len(names), features=features,
-        explained=share, digest=found.digest(), remarks=remark, **told,
+        explained=share, digest=agreed.digest(), remarks=remark, **cost,
     )  # fmt: skip
+
+
+def _read(path: Path) -> tuple[Basis, list[str]]:
+    from gaussip.rows.basis import load
+
+    try:
+        return load(path)
+    except ModelFileError as error:
+        error.remedy = "gaussip reduce writes one with --keep, and so does every site of a federation that reduces"
+        raise
 
 
 def _number(keep: str) -> float | int:
     try:
         return int(keep) if keep.strip().isdigit() else float(keep)
     except ValueError:
-        raise SettingError(f"--keep {keep} is no number; give for instance 3, or 0.9") from None
+        raise SettingError(f"--keep {keep} is not a number; give for instance 3, or 0.9") from None
 
 
 def _picked(table: Any, features: list[str], sites: str | None) -> tuple[Any, Any]:
@@ -121,8 +135,9 @@ def _picked(table: Any, features: list[str], sites: str | None) -> tuple[Any, An
     try:
         columns = pick(table, features=features, sites=sites)
     except DataError as error:
-        hint = "; leave out a column that is no feature with --no-features" if "missing" in str(error) else ""
-        raise DataError(f"{error}{hint}") from error
+        if error.column in table.column_names:
+            error.remedy = f"{error.remedy}; leave out a column that is not a feature with --no-features"
+        raise
     return np.column_stack([column.to_numpy() for column in columns.X.columns]), columns.sites
 
 
@@ -146,8 +161,8 @@ def _remark(pca: NetworkPCA, features: list[str], standardise: bool) -> list[str
     if standardise or len(features) == 1 or share < MOST:
         return []
     return [
-        f"{features[j]!r} alone has {share:.1%} of the variance: if it is no feature, --no-features {features[j]}; "
-        "if units differ, --standardise"
+        f"{features[j]!r} alone has {share:.1%} of the variance: if it is not a feature, "
+        f"--no-features {features[j]}; if units differ, --standardise"
     ]
 
 

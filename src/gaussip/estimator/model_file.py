@@ -43,7 +43,7 @@ def load(kind: type[Model], path: str | os.PathLike[str]) -> Model:
     """The estimator of that class in a file."""
     arrays, description = read(path)
     if description.get("what") == "basis":
-        raise ModelFileError(f"{path} is a basis, not a model: gaussip reduce takes it as --basis")
+        raise ModelFileError(f"{path} is a basis, not a model: it reduces rows to principal components")
     try:
         model: Any = kind(**settings_from_json(description["settings"]))
         model.history_ = {name: arrays.pop(f"history_{name}") for name in History._fields}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.errors import SettingError
+from gaussip.errors import SettingError, Text
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.exchange.mpi import Mpi
 from gaussip.mixture.theta import Theta, broadcast, pack, to_psi, unpack
@@ -37,8 +37,8 @@ def world() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise SettingError(
-            "--exchange mpi needs mpi4py and an MPI library: install gaussip with its mpi extra (gaussip[mpi]) and, "
-            f"if the cluster has none, mpich ({error})"
+            "a fit by the processes of an MPI job needs mpi4py and an MPI library: install gaussip with its mpi "
+            f"extra (gaussip[mpi]) and, if the cluster has none, mpich ({error})"
         ) from error
     return MPI.COMM_WORLD
 
@@ -56,11 +56,15 @@ def fit(
     codes, names = by_column(sites)
     if communicator.Get_size() != len(names):
         raise SettingError(
-            f"there are {len(names)} sites and {communicator.Get_size()} MPI processes; start one for each site: "
-            f"mpiexec -n {len(names)} gaussip fit ... --exchange mpi"
+            f"there are {len(names)} sites and {communicator.Get_size()} MPI processes",
+            remedy=f"start one for each site: mpiexec -n {len(names)} ...",
         )
     if mixture.n_init != 1 or mixture.warm_start or mixture.device != "cpu":
-        raise SettingError("--exchange mpi runs one start, of its own, on CPUs")
+        raise SettingError(
+            Text(
+                "a fit by the processes of an MPI job has one start, of its own, on CPUs: {n_init:1}, {device:'cpu'}"
+            )
+        )
     mixture._check_settings()
     labels, classes = encode_labels(y, len(X), mixture.n_components)
     check_unlabelled_weight(mixture.unlabelled_weight, labels is not None, mixture.n_components - len(classes))

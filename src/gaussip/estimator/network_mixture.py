@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -15,16 +14,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gaussip import algorithms
 from gaussip.arrays import NDArray, to_device, to_numpy
-from gaussip.errors import CollapseError, DataError, DiagnosisWarning, SettingError, StartError
+from gaussip.errors import CollapseError, DataError, DiagnosisWarning, SettingError, StartError, Text
 from gaussip.estimator import model_file
 from gaussip.estimator.fitted import FittedMixture
 from gaussip.estimator.progress import logging_progress
 from gaussip.findings.at_fit import certain, rounds_needed, swings
 from gaussip.mixture.theta import Theta, consensus, place, reorder
-from gaussip.rows.checks import check_shrinkage
 from gaussip.rows.moments import Shrinkage, shrinkage_of
 from gaussip.rows.problem import Problem, prepare, seeds_of
 from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
+from gaussip.settings import SETTINGS, check, default
 from gaussip.simulation.history import SIMULATION, WHOLE_SAMPLE, Progress
 from gaussip.simulation.run import Run, simulate
 from gaussip.starts import shared as start
@@ -59,8 +58,8 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         The share of every covariance that is a target's, the same at all sites: the mean covariance of the start, on
         which they agree before the first round. It lets a site have fewer rows than features.
     unlabelled_weight : float in [0, 1]
-        What an unlabelled row counts against a labelled one. Below one where the classes are not Gaussian: unlabelled
-        rows then shape the components by more than their class.
+        Weight of an unlabelled row; a labelled row has weight 1. Choose less than one where the classes are not
+        Gaussian: unlabelled rows then shape the components by more than their class.
     weighting : {"rows", "equal"}
         Whether every row counts alike (the target is the pooled estimate) or every site.
     n_init : int
@@ -112,27 +111,27 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_components: int = 1,
+        n_components: int = default("n_components"),
         *,
-        algorithm: str = "exact",
-        network: Any = "ring",
-        mixing: str = "row",
-        eta: float = 0.01,
-        max_rounds: int = 1000,
-        tol: float = 1e-6,
-        reg_covar: float = 1e-6,
-        shrinkage: float = 0.0,
-        unlabelled_weight: float = 1.0,
-        weighting: str = "rows",
-        n_init: int = 1,
-        init_params: str = "kmeans",
+        algorithm: str = default("algorithm"),
+        network: Any = default("network"),
+        mixing: str = default("mixing"),
+        eta: float = default("eta"),
+        max_rounds: int = default("max_rounds"),
+        tol: float = default("tol"),
+        reg_covar: float = default("reg_covar"),
+        shrinkage: float = default("shrinkage"),
+        unlabelled_weight: float = default("unlabelled_weight"),
+        weighting: str = default("weighting"),
+        n_init: int = default("n_init"),
+        init_params: str = default("init_params"),
         weights_init: Any = None,
         means_init: Any = None,
         covariances_init: Any = None,
         warm_start: bool = False,
-        device: str = "cpu",
+        device: str = default("device"),
         random_state: Any = None,
-        verbose: int = 0,
+        verbose: int = default("verbose"),
     ) -> None:
         self.n_components = n_components
         self.algorithm = algorithm
@@ -199,8 +198,12 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         if collapse is not None and not runs:  # one start that holds is enough
             raise collapse
         if not runs[0][0].history.round.size:
-            raise SettingError(f"max_rounds={self.max_rounds} ends before {self.algorithm} first looks at the rows")
-        best, shrinkage = max(runs, key=lambda one: float(one[0].history.log_likelihood[-1]))
+            text = Text(
+                "{max_rounds:{rounds}} ends before {name} first looks at the rows",
+                rounds=self.max_rounds, name=self.algorithm,
+            )  # fmt: skip
+            raise SettingError(text, setting="max_rounds")
+        best, shrinkage = max(runs, key=lambda fitted: float(fitted[0].history.log_likelihood[-1]))
         self.sites_, self.classes_ = problem.sites, problem.classes
         self.shrinkage_target_ = None if shrinkage is None else to_numpy(shrinkage.target)
         self._keep(
@@ -214,16 +217,21 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         """Towards the start's mean covariance, or the target of the fit that this one goes on from."""
         if begin.weights.ndim > 1:  # each site's own last estimate
             begin = self._theta()
-        found = shrinkage_of(float(self.shrinkage), begin)
-        if found is None:
+        shrinkage = shrinkage_of(float(self.shrinkage), begin)
+        if shrinkage is None:
             return None
-        return found._replace(target=to_device(found.target if target is None else target, self.device))
+        return shrinkage._replace(target=to_device(shrinkage.target if target is None else target, self.device))
 
     def _warn_if_not_converged(self) -> None:
         if not self.converged_:
             warnings.warn(
-                f"not converged after {self.n_rounds_} rounds: the last change is {self.history_['change'][-1]:.2g}, "
-                f"tol={self.tol:g}. {self._faster()}",
+                Text(
+                    "not converged after {rounds} rounds: the last change is {change:.2g}, {tol:{least:g}}. "
+                    + self._faster(),
+                    rounds=self.n_rounds_,
+                    change=self.history_["change"][-1],
+                    least=self.tol,
+                ),
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -233,19 +241,19 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
             warnings.warn(f"{finding.name}: {finding.sentence}", DiagnosisWarning, stacklevel=3)
 
     def _faster(self) -> str:
-        """What helps a fit that did not converge."""
+        """What helps a fit that did not converge, as a template of `Text`."""
         if swings(self):
             return "More rounds will not help"
-        foretold = rounds_needed(self)
-        more = "Raise max_rounds"
-        if foretold is not None:
-            needed, asked = foretold
-            more = f"It needs about {needed} rounds in all: raise max_rounds to {asked} (it stops by itself)"
+        prediction = rounds_needed(self)
+        more = "Raise {max_rounds}"
+        if prediction is not None:
+            needed, asked = prediction
+            more = f"It needs about {needed} rounds in all: raise {{max_rounds}} to {asked} (it stops by itself)"
         if not algorithms.has_step(self.algorithm):
             return more
         return (
-            f"{more}, or raise eta if speed matters more than closeness to the pooled estimate; "
-            "or use algorithm='exact'"
+            more + ", or raise {eta} if speed matters more than closeness to the pooled estimate; "
+            "or use {algorithm:'exact'}"
         )
 
     def _prepared(self, X: Any, y: Any, sites: Any, sample_weight: Any, seed: int) -> Problem:
@@ -264,17 +272,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         return prepare(X, y, sites, sample_weight, columns=getattr(self, "feature_names_in_", None), **settings)
 
     def _check_settings(self) -> None:
-        for name in ("n_components", "max_rounds", "n_init"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise SettingError(f"{name}={value!r} must be a whole number of at least 1")
-        for name in ("tol", "reg_covar"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
-                raise SettingError(f"{name}={value!r} must be a number of at least 0")
-        check_shrinkage(self.shrinkage)
-        if not isinstance(self.verbose, Integral) or self.verbose < 0:
-            raise SettingError(f"verbose={self.verbose!r} must be a whole number of at least 0")
+        check(**{name: value for name, value in self.get_params().items() if name in SETTINGS})
 
     def _keep(self, run: Run, mass: NDArray, origin: str) -> None:
         sites = Theta(*map(to_numpy, run.theta))
@@ -292,10 +290,11 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         """
         n_features = problem.values[0].shape[1]
         if self.means_.shape != (self.n_components, n_features):
-            raise StartError(
-                f"warm_start: the last fit has {self.means_.shape[0]} components and {self.means_.shape[1]} "
-                f"features, this one {self.n_components} and {n_features}; use warm_start=False"
-            )
+            text = Text(
+                "{the last fit} has {old} components and {width} features, this one {new} and {features}",
+                old=self.means_.shape[0], width=self.means_.shape[1], new=self.n_components, features=n_features,
+            )  # fmt: skip
+            raise StartError(text, setting="warm_start", remedy=Text("use {warm_start:False}"))
         order = np.arange(self.n_components)
         if problem.rows.labelled is not None and not np.array_equal(problem.classes, self.classes_):
             order = start.class_order(self._theta(), problem.rows)

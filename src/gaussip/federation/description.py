@@ -13,21 +13,16 @@ import numpy as np
 
 from gaussip.errors import FederationError, GaussipError
 from gaussip.federation.addresses import split_address
-from gaussip.federation.faults import faults
+from gaussip.federation.faults import as_key, faults, key_of
 from gaussip.files.toml import Path as Where
 from gaussip.files.toml import Source
 from gaussip.mixture.theta import Theta
 from gaussip.phases.task import Reduction, Task, make_task
 from gaussip.rows.basis import check_keep
 from gaussip.rows.problem import seeds_of
-from gaussip.starts.shared import MIN_COUNT
+from gaussip.settings import default
 
-LATER = {
-    "reduce": None,
-    "shrinkage": 0.0,
-    "unlabelled_weight": 1.0,
-    "intervals": "none",
-}  # where they change nothing, digests are as before
+LATER = ("reduce", "shrinkage", "unlabelled_weight", "intervals")  # at their defaults, digests are as before
 
 
 class SiteEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,8 +55,8 @@ class Components(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A number of components that the sites are to choose."""
 
     at_most: int
-    at_least: int = 1
-    criterion: str = "bic"
+    at_least: int = default("at_least")
+    criterion: str = default("criterion")
 
 
 class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -71,27 +66,27 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     sites: dict[str, SiteEntry]
     components: int | Components
     features: list[str]
-    algorithm: str = "exact"
-    network: str | list[tuple[str, str]] = "ring"  #: a name, or pairs of sites that hear each other
-    mixing: str = "row"
-    eta: float = 0.01
-    start: str | Given = "kmeans"
-    seed: int = 0
+    algorithm: str = default("algorithm")
+    network: str | list[tuple[str, str]] = default("network")  #: a name, or pairs of sites that hear each other
+    mixing: str = default("mixing")
+    eta: float = default("eta")
+    start: str | Given = default("init_params")
+    seed: int = default("random_state")
     scale: bool = False
     reduce: Reduce | None = None
     labels: str | None = None  #: column
     classes: list[str | int] | None = None
     weights: str | None = None  #: column
-    max_rounds: int = 1000
-    tol: float = 1e-6
-    reg_covar: float = 1e-6
-    shrinkage: float = 0.0
-    unlabelled_weight: float = 1.0
-    weighting: str = "rows"
-    intervals: str = "none"  #: "plain" or "robust": standard errors, once the fit has converged
-    min_count: int = MIN_COUNT
-    fsync_every: int = 32
-    checkpoint_every: int = 500
+    max_rounds: int = default("max_rounds")
+    tol: float = default("tol")
+    reg_covar: float = default("reg_covar")
+    shrinkage: float = default("shrinkage")
+    unlabelled_weight: float = default("unlabelled_weight")
+    weighting: str = default("weighting")
+    intervals: str = default("intervals")  #: "plain" or "robust": standard errors, once the fit has converged
+    min_count: int = default("min_count")
+    fsync_every: int = default("fsync_every")
+    checkpoint_every: int = default("checkpoint_every")
     without: list[str] = []  #: sites that the others went on without
     going_on_from: list[str] = []  #: the runs before, each as its digest and checkpoint
 
@@ -126,8 +121,9 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         """What sites compare: everything but where they are reached."""
         values = msgspec.to_builtins(self)
         values["sites"] = sorted(self.sites)
-        for key, unused in LATER.items():
-            if values[key] == unused:
+        unchanged = {field.name: field.default for field in msgspec.structs.fields(self)}
+        for key in LATER:
+            if values[key] == unchanged[key]:
                 del values[key]
         values["classes"] = None if self.classes is None else sorted(self.classes, key=str)
         return hashlib.sha256(msgspec.json.encode(values, order="deterministic")).hexdigest()
@@ -149,7 +145,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             min_count=self.min_count, shrinkage=self.shrinkage, unlabelled_weight=self.unlabelled_weight,
             reduction=self._reduction(),
             at_least=None if self.choice is None else max(self.choice.at_least, len(self.classes or ())),
-            criterion="bic" if self.choice is None else self.choice.criterion,
+            criterion=default("criterion") if self.choice is None else self.choice.criterion,
             intervals=self.intervals if len(self.names) > 2 else "none",
             classes=tuple(map(str, sorted(self.classes or []))),
         )  # fmt: skip
@@ -189,12 +185,12 @@ def of_text(text: str, name: str = "federation.toml") -> Description:
     for key, kind in (("reduce", Reduce), ("components", Components)):
         if isinstance(source.values.get(key), dict):
             source.converted(source.values[key], kind, (key,))
-    found: Description = source.converted(source.values, Description)
+    description: Description = source.converted(source.values, Description)
     for key in ("without", "going_on_from"):
         if key in source.values:
             raise source.error(f"{key} is not for a description: gaussip site go-on keeps it", (key,))
-    refuse_faults(found, source.error)
-    return found
+    refuse_faults(description, source.error)
+    return description
 
 
 def refuse_faults(
@@ -206,6 +202,4 @@ def refuse_faults(
     try:
         description.task()
     except GaussipError as problem:
-        text = str(problem)
-        key = next((key for key in ("algorithm", "eta", "network", "mixing") if key in text), "network")
-        raise error(text, (key,)) from problem
+        raise error(problem.worded(as_key), key_of(problem)) from problem

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,13 +12,21 @@ from gaussip.errors import FederationError, GaussipError
 from gaussip.federation.addresses import split_address
 from gaussip.inference.information import check_size
 from gaussip.rows.basis import check_keep
-from gaussip.rows.checks import check_shrinkage, check_unlabelled_weight
-from gaussip.settings import CRITERIA, MIXINGS, WEIGHTINGS
+from gaussip.rows.checks import check_unlabelled_weight
+from gaussip.settings import SETTINGS, broken
 from gaussip.starts.shared import checked
 
 if TYPE_CHECKING:
     from gaussip.federation.description import Description
 
+SETTING_OF = {setting.key: name for name, setting in SETTINGS.items() if setting.key}
+CHOICE = ("at_least", "at_most", "criterion")  # keys of a number of components that the sites choose
+KEYS_OF: dict[str, tuple[str, ...]] = {
+    **{name: (setting.key,) for name, setting in SETTINGS.items() if setting.key},
+    **{f"{part}_init": ("start", part) for part in ("weights", "means", "covariances")},
+    "y": ("labels",),
+    "sample_weight": ("weights",),
+}  # where what Python calls so stands in a description
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")  # a folder, a part of a certificate's name, a key
 
 
@@ -37,22 +45,20 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
             except FederationError as error:
                 yield ("sites", site, "address"), str(error)
     if not isinstance(d.network, str):
-        for one, other in d.network:
-            for site in (one, other):
-                if site not in d.sites:
-                    yield "network", f"the network names a site {site!r} that is not among the sites"
+        for site in (site for pair in d.network for site in pair):
+            if site not in d.sites:
+                yield "network", f"the network names a site {site!r} that is not among the sites"
     if not d.features or len(set(d.features)) < len(d.features):
         yield "features", "features must be at least one column, each named once"
     if d.choice is not None:
-        if not 1 <= d.choice.at_least <= d.choice.at_most:
+        yield from _broken(d.choice, CHOICE, "components")
+        if d.choice.at_least > d.choice.at_most:
             yield "components", f"there is no number from at_least={d.choice.at_least} to at_most={d.choice.at_most}"
-        if d.choice.criterion not in CRITERIA:
-            yield "components", f"criterion must be one of {', '.join(CRITERIA)}, not {d.choice.criterion!r}"
         if d.start not in ("kmeans", "search"):
             yield "start", "where the number of components is chosen, so is the start: leave start out"
     if (d.searches and len(d.names) < 3) or (d.intervals != "none" and len(d.sites) < 3):
         key = "intervals" if not d.searches else "start" if d.choice is None else "components"
-        yield key, "sums need at least three sites: of two, each could take its own part away and learn the other's"
+        yield key, "sums need at least three sites: of two, each could subtract its part and learn the other's"
     if d.intervals == "plain" and d.unlabelled_weight != 1:
         yield "intervals", 'rows that count in part have robust standard errors: write intervals = "robust"'
     if d.weighting == "equal" and (d.intervals != "none" or d.choice is not None):
@@ -63,26 +69,11 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
             "components",
             "criteria count parameters, of which shrinkage takes a part: choose without, fit with it",
         )
-    limits = {
-        "most": (1, 1000), "max_rounds": (1, 10**12), "min_count": (1, 10**9), "fsync_every": (1, 10_000),
-        "checkpoint_every": (1, 10**12), "seed": (0, 2**32 - 1),
-    }  # fmt: skip
-    for key, (least, most) in limits.items():
-        if not least <= getattr(d, key) <= most:
-            which = f"at least {least}" if getattr(d, key) < least else f"at most {most}"
-            name = "components" if key == "most" else key
-            yield name, f"{name} must be {which}, not {getattr(d, key)}"
-    for key in ("tol", "reg_covar"):
-        if not 0 <= getattr(d, key) < float("inf"):
-            yield key, f"{key} must be a number of at least 0"
-    for key, choices in (("mixing", MIXINGS), ("weighting", WEIGHTINGS), ("intervals", ("none", "plain", "robust"))):
-        if getattr(d, key) not in choices:
-            yield key, f"{key} must be one of {', '.join(choices)}, not {getattr(d, key)!r}"
-    if isinstance(d.start, str) and d.start not in ("kmeans", "labels", "search"):
-        yield (
-            "start",
-            f"start must be kmeans, labels, search, or a table with weights, means and covariances, not {d.start!r}",
-        )
+    tables = [key for key in ("components", "start") if not isinstance(getattr(d, key), int | str)]
+    yield from _broken(d, [key for key in SETTING_OF if key not in (*CHOICE, *tables)])
+    for key, value, most in (("components", d.most, 1000), ("max_rounds", d.max_rounds, 10**12)):
+        if value > most:
+            yield key, f"{key} must be at most {most}, not {value}"
     for key in ("labels", "weights"):
         if getattr(d, key) in d.features:
             yield key, f"column {getattr(d, key)!r} cannot be a feature too"
@@ -103,9 +94,8 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
             yield "without", f"there is no site {site!r} to go on without"
     for before in d.going_on_from:
         if not re.fullmatch(r"[0-9a-f]{12}@\d{1,12}", before):
-            yield "going_on_from", f"{before!r} is no run and round to go on from"
+            yield "going_on_from", f"{before!r} is not a run and round to go on from"
     checks: dict[str, Callable[[], object]] = {
-        "shrinkage": lambda: check_shrinkage(d.shrinkage),
         "unlabelled_weight": lambda: check_unlabelled_weight(d.unlabelled_weight, d.labels is not None),
         "intervals": lambda: check_size(d.most, d.n_features) if d.intervals != "none" else None,
         "reduce": lambda: d.reduce is None or check_keep(d.reduce.keep, len(d.features)),
@@ -114,7 +104,7 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
         try:
             check()
         except GaussipError as error:
-            yield key, str(error)
+            yield key, error.worded(as_key)
     if d.reduce is not None and d.reduce.at_most < 1:
         yield "reduce", f"at_most must be at least 1, not {d.reduce.at_most}"
     if not isinstance(d.start, str) and d.reduce is not None:
@@ -122,9 +112,32 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
     elif not isinstance(d.start, str):
         try:
             checked(d.start.theta(), d.most, len(d.features))
-        except (GaussipError, ValueError) as error:
-            yield "start", str(error).replace("_init", "")
+        except GaussipError as error:
+            yield key_of(error), error.worded(as_key)
+        except ValueError as error:  # rows of different lengths
+            yield "start", str(error)
     yield from _unreachable(d)
+
+
+def as_key(setting: str, value: str) -> str:
+    """A setting, alone or with a value, as a description has it."""
+    key = str(KEYS_OF.get(setting, (setting,))[-1])
+    return f"{key} = {value}" if value else key
+
+
+def key_of(error: GaussipError) -> tuple[str, ...]:
+    """Where the value stands that an error is about; nowhere where it is about several."""
+    return () if error.setting is None else KEYS_OF.get(error.setting, ())
+
+
+def _broken(values: Any, keys: Iterable[str], table: str = "") -> Iterator[tuple[str, str]]:
+    """Values that are not what their settings must be."""
+    for key in keys:
+        value = getattr(values, key)
+        sentence = broken(SETTING_OF[key], value)
+        if sentence is not None:
+            other = ", or a table with weights, means and covariances" if key == "start" else ""
+            yield table or key, f"{key} must be {sentence}{other}, not {value!r}"
 
 
 def _unreachable(d: Description) -> Iterator[tuple[Any, str]]:
@@ -132,11 +145,11 @@ def _unreachable(d: Description) -> Iterator[tuple[Any, str]]:
     try:
         task = d.task()
     except GaussipError:
-        return  # said otherwise
+        return  # reported elsewhere
     pairs = np.argwhere(np.triu((task.W + task.W.T).toarray(), 1) > 0)
-    for one, other in ((task.sites[m], task.sites[q]) for m, q in pairs):
-        if d.sites[one].address is None and d.sites[other].address is None:
+    for site, other in ((task.sites[m], task.sites[q]) for m, q in pairs):
+        if d.sites[site].address is None and d.sites[other].address is None:
             yield (
-                ("sites", one),
-                f"neither {one} nor {other} has an address, so they cannot talk; give one of them one",
+                ("sites", site),
+                f"neither {site} nor {other} has an address, so they cannot talk; give one of them one",
             )

@@ -107,15 +107,15 @@ def read(path: Path) -> SiteFolder:
         split_address(settings.listen)
     if settings.patience is not None and not settings.patience > 0:
         raise source.error("patience must be a number of minutes above 0", ("patience",))
-    found = description.load(path / "federation.toml")
+    federation = description.load(path / "federation.toml")
     steps = amendments(path)
     if steps:
-        found = amended(found, steps[-1])
-        description.refuse_faults(found)
-    if settings.site not in found.names:
-        left = " any more" if settings.site in found.without else ""
+        federation = amended(federation, steps[-1])
+        description.refuse_faults(federation)
+    if settings.site not in federation.names:
+        left = " any more" if settings.site in federation.without else ""
         raise FederationError(f"site {settings.site!r} of {path / 'site.toml'} is not in the federation{left}")
-    return SiteFolder(path, found, settings)
+    return SiteFolder(path, federation, settings)
 
 
 def amendments(path: Path) -> list[Amendment]:
@@ -129,31 +129,31 @@ def amendments(path: Path) -> list[Amendment]:
         raise FederationError(f"{file} cannot be read: {error}") from error
 
 
-def amended(found: Description, change: Amendment) -> Description:
+def amended(federation: Description, change: Amendment) -> Description:
     """The description with a change."""
-    return msgspec.structs.replace(found, without=change.without, going_on_from=change.going_on_from)
+    return msgspec.structs.replace(federation, without=change.without, going_on_from=change.going_on_from)
 
 
-def init(text: str, found: Description, out: Path, *, days: float, requests: bool) -> list[Path]:
+def init(text: str, federation: Description, out: Path, *, days: float, requests: bool) -> list[Path]:
     """Make one folder for each site, and one for the authority; all or nothing."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FileError(f"{out} exists and is not an empty folder; choose another name")
     if not out.parent.is_dir():
         raise FileError(f"there is no folder {out.parent} for {out.name}; make it first")
-    if AUTHORITY in found.sites:
+    if AUTHORITY in federation.sites:
         raise FederationError(f"a site cannot be named {AUTHORITY!r}: that folder is the authority's")
     partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
-        authority = None if requests else certificates.new_authority(found.name)
+        authority = None if requests else certificates.new_authority(federation.name)
         if authority is not None:
             _secret_folder(partial / AUTHORITY)
             _write_identity(partial / AUTHORITY, authority)
-        for site in sorted(found.sites):
+        for site in sorted(federation.sites):
             folder = partial / site
             _secret_folder(folder)
             (folder / "federation.toml").write_text(text, encoding="utf-8")
             (folder / "site.toml").write_text(SETTINGS.format(site=site), encoding="utf-8")
-            _certify(folder, found, site, authority, days)
+            _certify(folder, federation, site, authority, days)
         partial.chmod(0o755)
         if out.exists():
             out.rmdir()
@@ -162,11 +162,11 @@ def init(text: str, found: Description, out: Path, *, days: float, requests: boo
         raise FileError(f"cannot make the folders in {out}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return [out / site for site in sorted(found.sites)]
+    return [out / site for site in sorted(federation.sites)]
 
 
-def _certify(folder: Path, found: Description, site: str, authority: Identity | None, days: float) -> None:
-    host, name = found.host(site), found.common_name(site)
+def _certify(folder: Path, federation: Description, site: str, authority: Identity | None, days: float) -> None:
+    host, name = federation.host(site), federation.common_name(site)
     if authority is None:
         asked = certificates.new_request(name, host)
         _write_secret(folder / "key.pem", asked.key)
@@ -186,9 +186,9 @@ def renew(out: Path, site: str, days: float) -> Path:
         )
     if not (out / site).is_dir() or not NAME.fullmatch(site):
         raise FileError(f"{out} has no folder of a site {site!r}")
-    found = description.load(out / site / "federation.toml")
+    federation = description.load(out / site / "federation.toml")
     authority = Identity((home / "key.pem").read_bytes(), (home / "certificate.pem").read_bytes())
-    made = certificates.new_certificate(authority, found.common_name(site), found.host(site), days)
+    made = certificates.new_certificate(authority, federation.common_name(site), federation.host(site), days)
     _write_identity(out / site, made)
     return out / site
 

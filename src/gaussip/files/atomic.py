@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gaussip.errors import FileError
+from gaussip.errors import FileError, Text
 
 
 @contextmanager
@@ -50,10 +50,12 @@ def refuse_overwriting(
     for path in map(Path, paths):
         if path.exists() and not path.is_file():
             raise FileError(f"{path} is not an ordinary file; choose another name")
-        if path.exists() and any(path.samefile(one) for one in read):
+        if path.exists() and any(path.samefile(given) for given in read):
             raise FileError(f"{path} is read by this command, and would be overwritten by it; choose another name")
         if path.exists() and not force:
-            raise FileError(f"{path} exists; choose another name, or give --force to overwrite it")
+            raise FileError(
+                f"{path} exists", remedy=Text("choose another name, or give {force:True} to overwrite it")
+            )
         if not path.parent.is_dir():
             raise FileError(f"there is no folder {path.parent} for {path.name}; make it first")
 

@@ -8,16 +8,9 @@ from typing import Any, NamedTuple
 
 from gaussip.algorithms import has_step
 from gaussip.findings.evidence import PYTHON, SITE, Evidence
+from gaussip.settings import SETTINGS, as_options, written
 
-DEFAULTS: dict[str, Any] = {
-    "algorithm": "exact", "network": "ring", "mixing": "row", "eta": 0.01, "max_rounds": 1000, "tol": 1e-6,
-    "reg_covar": 1e-6, "shrinkage": 0.0, "unlabelled_weight": 1.0, "weighting": "rows", "device": "cpu",
-    "random_state": 0, "init_params": "kmeans", "n_init": 1,
-}  # fmt: skip
 BEGINNING = ("init_params", "n_init")  # what does not matter to a fit that goes on
-WRITTEN = {
-    "max_rounds": "rounds", "n_components": "components", "random_state": "seed", "init_params": "start",
-}  # fmt: skip  # options with other names than the settings
 
 
 class Finding(NamedTuple):
@@ -38,7 +31,7 @@ class Finding(NamedTuple):
 
 
 def rounded_up(number: float) -> int:
-    """A number of rounds to ask for, in two digits: half as many more as foretold, since a run stops by itself."""
+    """A number of rounds to ask for, in two digits: half as many more as predicted, since a run stops by itself."""
     size = 10 ** max(0, math.floor(math.log10(max(1.0, number))) - 1)
     return int(math.ceil(1.5 * number / size) * size)
 
@@ -61,32 +54,26 @@ def again(evidence: Evidence, *, goes_on: bool = False, labels: bool = False, **
         given = ", ".join(f"{name}={value!r}" for name, value in changes.items())
         rows = ["X", *["y"] * labels, *["sites=sites"] * (not alone)]
         return f"mixture{f'.set_params({given})' * bool(given)}.fit({', '.join(rows)})"
-    settings = {name: evidence.settings[name] for name in ("n_components", *DEFAULTS)}
+    names = [name for name, setting in SETTINGS.items() if setting.option and name in evidence.settings]
+    settings = {name: evidence.settings[name] for name in names}
     settings |= ({"algorithm": "em"} if alone else {}) | changes
     words = ["gaussip", "fit", "TABLE", *["--sites", "COLUMN"] * (not alone), *["--labels", "COLUMN"] * labels]
     if evidence.features and not any("," in name for name in evidence.features):
         words += ["--features", ",".join(evidence.features)]
     unused = {"eta": not has_step(settings["algorithm"]), "random_state": settings["random_state"] is None}
-    for name, value in settings.items():
-        if unused.get(name) or (goes_on and name in BEGINNING):
-            continue
-        known = isinstance(value, str | float | int)  # a graph or a matrix is a file on the command line
-        if not known or value != DEFAULTS.get(name):
-            words += [f"--{WRITTEN.get(name, name).replace('_', '-')}", _written(value) if known else "EDGES.csv"]
+    unused |= dict.fromkeys(BEGINNING, goes_on)
+    if not isinstance(settings["network"], str):  # a graph or a matrix is a file on the command line
+        settings["network"] = "EDGES.csv"
+    words += as_options({name: value for name, value in settings.items() if not unused.get(name)})
     words += ["--start", evidence.path] if goes_on else []
     return shlex.join([*words, "--out", "NEW.npz"])
 
 
-def _written(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _at_sites(evidence: Evidence, changes: dict[str, Any]) -> str:
     """Sites run what all agreed on: a change is one of the description's, and begins a new run."""
-    named = {"components" if name == "n_components" else name: value for name, value in changes.items()}
     lines = "; ".join(
-        f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {_written(value)}"
-        for name, value in named.items()
+        f"{SETTINGS[name].key} = " + (f'"{value}"' if isinstance(value, str) else written(value))
+        for name, value in changes.items()
     )
     agreed = f"agree on {lines} in every site's federation.toml, then at every site: " if lines else ""
     return f"{agreed}gaussip site run {shlex.quote(evidence.path)} --data TABLE"

@@ -20,7 +20,8 @@ from gaussip.findings.decay import (
     rounds_to,
 )
 from gaussip.findings.evidence import SITE, Evidence
-from gaussip.findings.finding import DEFAULTS, Finding, again, rounded_up
+from gaussip.findings.finding import Finding, again, rounded_up
+from gaussip.settings import default
 
 FEWEST = 100  # rounds to ask for
 WANDERS = 10.0  # times its net gain: a likelihood that goes up and down this much makes no progress
@@ -75,7 +76,7 @@ def _continue(evidence: Evidence, missing: int | None) -> str:
     before = evidence.rounds if evidence.source == SITE else 0
     asked = rounded_up(before + (evidence.rounds if missing is None else missing))
     return again(
-        evidence, goes_on=True, max_rounds=max(asked, FEWEST if missing is not None else DEFAULTS["max_rounds"])
+        evidence, goes_on=True, max_rounds=max(asked, FEWEST if missing is not None else default("max_rounds"))
     )
 
 

@@ -41,7 +41,7 @@ def check_size(n_components: int, n_features: int) -> None:
         raise UncertaintyError(
             f"{n_components} components of {n_features} features have {q} parameters, whose covariance would take "
             f"{8e-6 * q * q:.0f} MB; standard errors are for at most {MOST_PARAMETERS} parameters: fit fewer "
-            "features (gaussip reduce) or fewer components"
+            "features (principal components) or fewer components"
         )
 
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from gaussip.arrays import NDArray
-from gaussip.errors import DataError, LabelError, SettingError, UncertaintyError, some
+from gaussip.errors import DataError, LabelError, SettingError, Text, UncertaintyError, some
 from gaussip.exchange.sums import agreed
 from gaussip.inference.information import (
     check_size,
@@ -27,8 +27,9 @@ from gaussip.mixture.theta import Theta, at, broadcast, pack, unpack
 from gaussip.rows.checks import check_cells, check_row_weights, label_column
 from gaussip.rows.chunks import Chunks, of_array
 from gaussip.rows.problem import Problem
-from gaussip.rows.sites import by_column
+from gaussip.rows.sites import site_of_rows
 from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
+from gaussip.settings import check, default
 from gaussip.simulation.history import SITE
 
 FAR = 0.5  # standard errors from the maximum of the likelihood beyond which intervals get a warning
@@ -48,15 +49,14 @@ class Uncertainty(NamedTuple):
         variances = np.maximum(np.diagonal(self.covariance), 0)  # the weight of a single component has none
         return unpack(np.sqrt(variances).reshape(pack(self.theta).shape))
 
-    def intervals(self, level: float = 0.95) -> tuple[Theta, Theta]:
-        """The lower and upper ends of the confidence interval of every number in theta.
+    def intervals(self, level: float = default("level")) -> tuple[Theta, Theta]:
+        """The lower and the upper ends of the confidence intervals of every number of theta.
 
         Intervals of weights are on the logit scale and those of variances on the log scale, so that the ends stay in
         range; those of means and covariances are symmetric. Each interval holds by itself: the ends together are
         not a mixture.
         """
-        if not 0 < level < 1:
-            raise SettingError(f"level={level!r} must be a number between 0 and 1, such as 0.95")
+        check(level=level)
         z = NormalDist().inv_cdf((1 + level) / 2)
         weights, means, covariances = self.theta
         of_weights, of_means, of_covariances = self.standard_errors
@@ -108,10 +108,12 @@ def uncertainty(
     refuse_site_model(mixture)
     check_size(*mixture.means_.shape)
     if mixture.unlabelled_weight != 1 and not robust:
-        raise SettingError(
-            f"unlabelled_weight={mixture.unlabelled_weight:g}: with rows of less weight the information alone does "
-            "not give standard errors; ask for the robust ones (robust=True, or --robust)"
+        text = Text(
+            "{unlabelled_weight:{weight:g}}: rows that count in part do not give the spread of the estimate by their "
+            "information alone",
+            weight=mixture.unlabelled_weight,
         )
+        raise SettingError(text, setting="unlabelled_weight", remedy=Text("use {robust:True}"))
     features = [str(name) for name in getattr(mixture, "feature_names_in_", _columns(mixture.n_features_in_))]
     problem = _problem(mixture, X, y, sites, sample_weight, features)
     theta = Theta(mixture.weights_, mixture.means_, mixture.covariances_)
@@ -156,7 +158,9 @@ def _problem(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, featu
     if not np.array_equal(problem.classes, mixture.classes_):
         seen = (problem.classes.tolist(), mixture.classes_.tolist())
         has = [f"the classes {some(names)}" if names else "no labels" for names in seen]
-        raise LabelError(f"y has {has[0]}, the fit had {has[1]}; give the labels of the fit")
+        raise LabelError(
+            Text("{y} has {here}, the fit had {then}; give the labels of the fit", here=has[0], then=has[1])
+        )
     if (by_name(X) or sites is not None) and not np.array_equal(problem.sites, mixture.sites_):
         raise DataError(
             f"the rows are of sites {some(problem.sites.tolist())}, the fit was of {some(mixture.sites_.tolist())}; "
@@ -166,8 +170,11 @@ def _problem(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, featu
     _refuse_other_rows(mixture, mass, problem.sites)
     if mixture.weighting == "equal" and np.ptp(mass) > 1e-9 * mass.max():
         raise SettingError(
-            "weighting='equal' with sites of different sizes does not estimate the mixture of all rows: standard "
-            "errors are for weighting='rows'"
+            Text(
+                "{weighting:'equal'} with sites of different sizes aims at another estimate than that of all rows: "
+                "standard errors are for {weighting:'rows'}"
+            ),
+            setting="weighting",
         )
     return problem
 
@@ -193,9 +200,7 @@ def _chunks(X: NDArray, y: Any, sites: Any, sample_weight: Any) -> Any:
     v = check_row_weights(sample_weight, n)
     if sites is None:
         return of_array(X, labels, v)
-    codes, names = by_column(sites)
-    if len(codes) != n:
-        raise DataError(f"sites has {len(codes)} entries for {n} rows")
+    codes, names = site_of_rows(sites, n)
     return {name: of_array(X, labels, v, np.flatnonzero(codes == m)) for m, name in enumerate(names.tolist())}
 
 
@@ -214,9 +219,12 @@ def _warn_if_far(result: Uncertainty, at_sites: Theta, sites: NDArray, features:
     """Warn if the estimate, or some site's, is not at the maximum of the likelihood."""
     if result.away > FAR:
         warnings.warn(
-            f"the estimate is {result.away:.2g} standard errors from the largest likelihood of these rows, so its "
-            "intervals are off: are these the rows, labels and weights of the fit, and has it converged? reg_covar "
-            "and shrinkage move an estimate too",
+            Text(
+                "the estimate is {away:.2g} standard errors from the largest likelihood of these rows, so that "
+                "its intervals are off: are these the rows, labels and weights of the fit, and has it converged? "
+                "{reg_covar} and {shrinkage} move an estimate too",
+                away=result.away,
+            ),
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -225,9 +233,15 @@ def _warn_if_far(result: Uncertainty, at_sites: Theta, sites: NDArray, features:
     m, k, a = np.unravel_index(int(far.argmax()), far.shape)
     if far[m, k, a] > FAR:
         warnings.warn(
-            f"sites are apart: {parameter_names(features)[a]} of component {k} at site {some([sites[m]])} is "
-            f"{far[m, k, a]:.2g} standard errors from the consensus, so intervals around either are off; use "
-            "algorithm='exact', or a smaller eta and more rounds",
+            Text(
+                "sites are apart: {parameter} of component {k} at site {site} is {far:.2g} standard errors from the "
+                "consensus, so that intervals around either are off; use {algorithm:'exact'}, or a smaller {eta} and "
+                "more rounds",
+                parameter=parameter_names(features)[a],
+                k=k,
+                site=some([sites[m]]),
+                far=far[m, k, a],
+            ),
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from gaussip.arrays import Array, NDArray, cholesky_or_nan, compiled, namespace, to_numpy
-from gaussip.errors import CollapseError
+from gaussip.errors import CollapseError, Text
 from gaussip.mixture.theta import Psi, Theta, to_theta
 
-REMEDY = (
-    "Try fewer components, a larger reg_covar, another start, or labels for this component; "
-    "for mnem, dem and ngd a smaller eta"
+REMEDY = Text(
+    "try fewer components, a larger {reg_covar}, another start, or labels for this component; "
+    "for mnem, dem and ngd a smaller {eta}"
 )
 
 

@@ -9,10 +9,10 @@ import networkx as nx
 import numpy as np
 from scipy import sparse
 
-from gaussip.errors import NetworkError, some
+from gaussip.errors import NetworkError, Text, some
 from gaussip.networks.balance import listening
 from gaussip.networks.named import by_name, parse
-from gaussip.settings import MIXINGS, check_choice
+from gaussip.settings import check
 
 
 def mixing_weights(
@@ -36,7 +36,7 @@ def mixing_weights(
     -------
     (M, M) sparse array with sorted columns
     """
-    check_choice("mixing", mixing, MIXINGS)
+    check(mixing=mixing)
     if len(sites) == 1:
         if isinstance(network, str):
             parse(network)  # reject a misspelt name all the same
@@ -94,8 +94,11 @@ def two_way_weights(W: Any, sites: Sequence[Any], name: str) -> sparse.csr_array
         m, q = one_way[0]
         raise NetworkError(
             f"{name} needs a two-way network: site {sites[m]!r} hears {sites[q]!r}, which does not hear it "
-            f"({len(one_way)} links are one-way). Use ring, grid, star, random-regular(4) or another two-way "
-            "network, or algorithm='mnem', which comes near the pooled estimate on a circle"
+            f"({len(one_way)} links are one-way)",
+            remedy=Text(
+                "use ring, grid, star, random-regular(4) or another two-way network, or {algorithm:'mnem'}, which "
+                "comes near the pooled estimate on a circle"
+            ),
         )
     return metropolis(sparse.csr_array(hears))
 
@@ -107,11 +110,13 @@ def metropolis(adjacency: sparse.csr_array) -> sparse.csr_array:
     """
     if (adjacency != adjacency.T).nnz:
         raise NetworkError(
-            "mixing='metropolis' needs a two-way network (every edge in both directions); "
-            "use mixing='row', or a two-way network such as 'ring'"
+            Text("{mixing:'metropolis'} needs a two-way network (every edge in both directions)"),
+            setting="mixing",
+            remedy=Text("use {mixing:'row'}, or a two-way network such as 'ring'"),
         )
     if not (adjacency.data == 1).all():
-        raise NetworkError("mixing='metropolis' sets its own weights; remove the weights of the network's edges")
+        text = Text("{mixing:'metropolis'} sets its own weights; remove the weights of the network's edges")
+        raise NetworkError(text, setting="mixing")
     degrees = np.diff(adjacency.indptr)
     pairs = adjacency.tocoo()
     weights = 1.0 / (1.0 + np.maximum(degrees[pairs.coords[0]], degrees[pairs.coords[1]]))

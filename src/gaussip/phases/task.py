@@ -140,7 +140,9 @@ def make_task(
     made = algorithms.make(algorithm, eta)
     if made.source != NEIGHBOURS:
         able = ", ".join(algorithms.between_sites())
-        raise SettingError(f"algorithm {algorithm!r} does not run between sites; use one of {able}")
+        raise SettingError(
+            f"algorithm {algorithm!r} does not run between sites; use one of {able}", setting="algorithm"
+        )
     W = mixing_weights(network, sites, mixing, network_seed)
     if made.two_way:
         W = two_way_weights(W, sites, made.name)
@@ -168,5 +170,6 @@ def refuse_few(local: LocalData, task: Task) -> None:
             name = repr(task.classes[k]) if k < len(task.classes) else f"number {k + 1}"
             raise LabelError(
                 f"class {name} has {n} labelled row{'s' * (n > 1)} here, fewer than min_count={task.min_count}: "
-                "what the site sends would reveal too much of them; leave their labels out at this site"
+                "what the site sends would reveal too much of them; leave their labels out at this site",
+                label=task.classes[k] if k < len(task.classes) else None,
             )

@@ -23,7 +23,8 @@ from gaussip.phases.task import Reduction, wanted_of
 from gaussip.rows.basis import Basis, check_keep, load, scale_of
 from gaussip.rows.checks import check_cells
 from gaussip.rows.problem import seeds_of
-from gaussip.rows.sites import by_column
+from gaussip.rows.sites import site_of_rows
+from gaussip.settings import default
 
 
 class _Split(NamedTuple):
@@ -42,16 +43,13 @@ class _AcrossSites(TransformerMixin, BaseEstimator):
 
     def _checked(self, X: Any, *, reset: bool) -> NDArray:
         X = validate_data(self, X, dtype=np.float64, reset=reset, ensure_all_finite=False)
-        columns = getattr(self, "feature_names_in_", [f"column {j}" for j in range(X.shape[1])])
-        check_cells(X, columns)
+        check_cells(X, getattr(self, "feature_names_in_", None))
         return np.asarray(X)
 
     def _by_site(self, X: NDArray, sites: Any) -> _Split:
         if len(X) < 2:
             raise DataError(f"one row has no variance: n_samples={len(X)}, and at least 2 are needed")
-        codes, names = (np.zeros(len(X), dtype=int), np.array([0])) if sites is None else by_column(sites)
-        if len(codes) != len(X):
-            raise DataError(f"sites has {len(codes)} entries for {len(X)} rows")
+        codes, names = site_of_rows(sites, len(X))
         W = mixing_weights(self.network, names.tolist(), self.mixing, seeds_of(self.random_state, 1)[0])
         return _Split(names, [X[codes == m] for m in range(len(names))], W)
 
@@ -70,7 +68,9 @@ class NetworkStandardScaler(OneToOneFeatureMixin, _AcrossSites):
     sites_ : (M,) names of the sites, sorted
     """
 
-    def __init__(self, *, network: Any = "ring", mixing: str = "row", random_state: Any = None) -> None:
+    def __init__(
+        self, *, network: Any = default("network"), mixing: str = default("mixing"), random_state: Any = None
+    ) -> None:
         self.network = network
         self.mixing = mixing
         self.random_state = random_state
@@ -140,8 +140,8 @@ class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
         n_components: float | int | None = None,
         *,
         standardise: bool = False,
-        network: Any = "ring",
-        mixing: str = "row",
+        network: Any = default("network"),
+        mixing: str = default("mixing"),
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components

@@ -47,9 +47,7 @@ def load(path: str | os.PathLike[str]) -> tuple[Basis, list[str]]:
     """A basis written by `Basis.save`, and the names of its features."""
     arrays, description = read(path, "basis")
     if description.get("what") != "basis":
-        raise ModelFileError(
-            f"{path} is not a basis; gaussip reduce writes one, and so does every site of a federation that reduces"
-        )
+        raise ModelFileError(f"{path} is not a basis of principal components")
     return Basis(*(arrays[name] for name in Basis._fields)), arrays["features"].tolist()
 
 

@@ -9,21 +9,22 @@ from typing import Any
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.errors import DataError, GaussipError, LabelError, SettingError, some
+from gaussip.errors import DataError, GaussipError, LabelError, SettingError, Text, some
+from gaussip.settings import check
 
 CHECK_ROWS = 100_000  # looked at together
 LARGEST = 1e100  # beyond, variances overflow
-LARGEST_NUMBER = 2**53  # beyond, whole numbers are not told apart as floats
+LARGEST_NUMBER = 2**53  # beyond, different whole numbers are the same float
 
 
-def check_cells(X: NDArray, names: Sequence[str]) -> None:
+def check_cells(X: NDArray, names: Sequence[str] | None = None) -> None:
     """Refuse cells that are missing, infinite or huge, and say how many in which column."""
     counts = np.zeros((3, X.shape[1]), dtype=int)
     for first in range(0, len(X), CHECK_ROWS):
         part = X[first : first + CHECK_ROWS]
         huge = np.isfinite(part) & (np.abs(part) > LARGEST)
         counts += np.stack([bad.sum(axis=0) for bad in (np.isnan(part), np.isinf(part), huge)])
-    for found, what, remedy in zip(
+    for bad_cells, what, remedy in zip(
         counts,
         ("missing values (NaN)", "infinite values (infinity)", f"values beyond {LARGEST:g}"),
         (
@@ -33,11 +34,13 @@ def check_cells(X: NDArray, names: Sequence[str]) -> None:
         ),
         strict=True,
     ):
-        if found.any():
-            where = ", ".join(f"{found[j]} in {str(names[j])!r}" for j in np.flatnonzero(found)[:8])
-            more = np.count_nonzero(found) - 8
-            others = f" and {more} more columns" if more > 0 else ""
-            raise DataError(f"{found.sum()} {what}: {where}{others}; {remedy}")
+        columns = np.flatnonzero(bad_cells)
+        if columns.size:
+            name_of = [f"column {j}" if names is None else str(names[j]) for j in columns.tolist()]
+            where = ", ".join(f"{bad_cells[j]} in {name!r}" for j, name in zip(columns[:8], name_of, strict=False))
+            others = f" and {columns.size - 8} more columns" if columns.size > 8 else ""
+            text = f"{bad_cells.sum()} {what}: {where}{others}"
+            raise DataError(text, column=name_of[0], remedy=remedy)
 
 
 def check_mean_weight(weights: Sequence[NDArray] | None) -> None:
@@ -59,13 +62,15 @@ def check_row_weights(sample_weight: Any, n_rows: int) -> NDArray | None:
     try:
         weights = np.asarray(sample_weight, dtype=float)
     except (TypeError, ValueError) as error:
-        raise DataError(f"sample_weight must be numbers: {error}") from error
+        raise DataError(Text("{sample_weight} must be numbers: {error}", error=error)) from error
     if weights.ndim == 0:
         weights = np.full(n_rows, float(weights))
     if weights.shape != (n_rows,):
-        raise DataError(f"sample_weight has shape {weights.shape}; {n_rows} rows need ({n_rows},)")
+        raise DataError(
+            Text("{sample_weight} has shape {shape}; {n} rows need ({n},)", shape=weights.shape, n=n_rows)
+        )
     if not np.isfinite(weights).all() or (weights < 0).any():
-        raise DataError("sample_weight has entries that are negative or not finite (NaN, infinity)")
+        raise DataError(Text("{sample_weight} has entries that are negative or not finite (NaN, infinity)"))
     return weights
 
 
@@ -73,26 +78,25 @@ def check_sites_filled(mass: NDArray, names: Sequence[Any]) -> None:
     """Refuse sites whose rows all have weight zero."""
     empty = [names[int(m)] for m in np.flatnonzero(~(mass > 0))]
     if empty:
-        raise DataError(f"site {some(empty)}: all rows have weight zero; leave it out, or give it rows that count")
+        raise DataError(
+            f"site {some(empty)}: all rows have weight zero", site=empty[0],
+            remedy="leave it out, or give it rows that count",
+        )  # fmt: skip
 
 
 def check_unlabelled_weight(weight: Any, labelled: bool, n_unseen: int = 0) -> None:
     """Refuse a weight of unlabelled rows that is none, or that leaves no row at all, or components without any."""
-    if not isinstance(weight, Real) or isinstance(weight, bool) or not 0 <= float(weight) <= 1:
-        raise SettingError(f"unlabelled_weight={weight!r} must be a number in [0, 1]")
-    if weight == 0 and not labelled:
-        raise SettingError("unlabelled_weight=0 leaves no rows: none is labelled. Give labels, or a larger weight")
-    if weight == 0 and n_unseen > 0:
-        raise SettingError(
-            f"unlabelled_weight=0 leaves no rows for {n_unseen} of the components: no row is labelled for them. "
+    check(unlabelled_weight=weight)
+    if weight > 0 or (labelled and n_unseen == 0):
+        return
+    if not labelled:
+        template = "{unlabelled_weight:0} leaves no rows: none is labelled. Give labels, or a larger weight"
+    else:
+        template = (
+            "{unlabelled_weight:0} leaves no rows for {n} of the components: no row is labelled for them. "
             "Label some, use fewer components, or a larger weight"
         )
-
-
-def check_shrinkage(share: Any) -> None:
-    """Refuse a share of the target that leaves nothing of the rows."""
-    if not isinstance(share, Real) or isinstance(share, bool) or not 0 <= float(share) < 1:
-        raise SettingError(f"shrinkage={share!r} must be a number in [0, 1), the target's share of each covariance")
+    raise SettingError(Text(template, n=n_unseen), setting="unlabelled_weight")
 
 
 def as_column(values: Any) -> NDArray:
@@ -106,7 +110,7 @@ def label_column(y: Any, n_rows: int) -> NDArray:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.shape != (n_rows,):
-        raise LabelError(f"y has shape {values.shape}; {n_rows} rows need ({n_rows},)")
+        raise LabelError(Text("{y} has shape {shape}; {n} rows need ({n},)", shape=values.shape, n=n_rows))
     return values
 
 
@@ -132,17 +136,19 @@ def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[NDArray | Non
     if seen.dtype.kind == "f":
         if not (np.isfinite(seen) & (seen == np.round(seen))).all():
             raise LabelError(
-                "y has labels that are not whole numbers (or infinity); give class names or whole numbers"
+                Text("{y} has labels that are not whole numbers (or infinity); give class names or whole numbers")
             )
         seen = seen.astype(int)
-    classes, found = np.unique(seen, return_inverse=True)
+    classes, numbers = np.unique(seen, return_inverse=True)
     if len(classes) > n_components:
-        raise LabelError(
-            f"y has {len(classes)} classes ({some(classes.tolist())}) but n_components={n_components}; "
-            "each class needs a component of its own: raise n_components, or use -1 for unlabelled rows"
-        )
+        text = Text(
+            "{y} has {n} classes ({names}) but {n_components:{K}}; each class needs a component of its own: raise "
+            "{n_components}, or use -1 for unlabelled rows",
+            n=len(classes), names=some(classes.tolist()), K=n_components,
+        )  # fmt: skip
+        raise LabelError(text, setting="n_components")
     codes = np.full(n_rows, -1)
-    codes[known] = found
+    codes[known] = numbers
     return codes, classes
 
 
@@ -154,12 +160,17 @@ def is_missing(value: Any) -> bool:
 
 
 def one_kind(cells: Sequence[Any], what: str, error: type[GaussipError]) -> NDArray:
-    """Names as an array, refused where words and numbers are mixed, which would merge 1 and "1"."""
+    """Names as an array, refused where words and numbers are mixed, which would merge 1 and "1".
+
+    ``what`` is the argument that holds them.
+    """
     kinds = {"words" if isinstance(v, str) else "numbers" if isinstance(v, Real) else type(v).__name__ for v in cells}
     if len(kinds) > 1:
-        raise error(f"{what} mixes {' and '.join(sorted(kinds))}; use one kind")
+        raise error(Text(f"{{{what}}} mixes {{kinds}}; use one kind", kinds=" and ".join(sorted(kinds))))
     if "numbers" in kinds and any(abs(v) > LARGEST_NUMBER for v in cells):
-        raise error(f"{what} has numbers beyond {LARGEST_NUMBER}, which computers confuse; write them as words")
+        raise error(
+            Text(f"{{{what}}} has numbers beyond {LARGEST_NUMBER}, which computers confuse; write them as words")
+        )
     return np.array(cells)
 
 

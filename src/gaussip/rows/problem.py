@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from gaussip.arrays import NDArray, to_device
-from gaussip.errors import DataError
+from gaussip.errors import DataError, Text
 from gaussip.networks import mixing_weights
 from gaussip.rows.checks import (
     check_cells,
@@ -19,7 +19,7 @@ from gaussip.rows.checks import (
     encode_labels,
 )
 from gaussip.rows.rows import Rows
-from gaussip.rows.sites import by_column
+from gaussip.rows.sites import site_of_rows
 
 
 def seeds_of(random_state: Any, n_init: int) -> list[int]:
@@ -62,18 +62,17 @@ def prepare(
     y : (n,) labels or None
     sites : (n,) names or None for one site
     columns : (p,) names for errors
-    unlabelled_weight : what an unlabelled row counts against a labelled one
+    unlabelled_weight : weight of an unlabelled row; a labelled row has weight 1
     """
-    n, p = X.shape
-    check_cells(X, columns if columns is not None else [f"column {j}" for j in range(p)])
+    n = len(X)
+    check_cells(X, columns)
     if n < n_components:
-        raise DataError(f"n_components={n_components} is more than the n_samples={n} rows")
+        text = Text("{n_components:{K}} is more than the n_samples={n} rows", K=n_components, n=n)
+        raise DataError(text, setting="n_components")
     v = check_row_weights(sample_weight, n)
     labels, classes = encode_labels(y, n, n_components)
     check_unlabelled_weight(unlabelled_weight, labels is not None, n_components - len(classes))
-    codes, names = (np.zeros(n, dtype=int), np.array([0])) if sites is None else by_column(sites)
-    if len(codes) != n:
-        raise DataError(f"sites has {len(codes)} entries for {n} rows")
+    codes, names = site_of_rows(sites, n)
     W = mixing_weights(network, names.tolist(), mixing, seed)
 
     order = np.argsort(codes, kind="stable")

@@ -11,6 +11,14 @@ from gaussip.errors import DataError
 from gaussip.rows.checks import as_column, is_missing, one_kind
 
 
+def site_of_rows(sites: Any, n_rows: int) -> tuple[NDArray, NDArray]:
+    """The site of each row and the sites' names; one site, named 0, where ``sites`` is None."""
+    codes, names = (np.zeros(n_rows, dtype=int), np.array([0])) if sites is None else by_column(sites)
+    if len(codes) != n_rows:
+        raise DataError(f"sites has {len(codes)} entries for {n_rows} rows")
+    return codes, names
+
+
 def by_column(values: Any) -> tuple[NDArray, NDArray]:
     """Sites named by a column: the site of each row 0..M-1, and the names in sorted order."""
     column = as_column(values)

@@ -27,7 +27,7 @@ from gaussip.rows.checks import (
 from gaussip.rows.chunks import Chunks, of_array
 from gaussip.rows.problem import Problem
 from gaussip.rows.rows import Rows
-from gaussip.rows.sites import by_column
+from gaussip.rows.sites import by_column, site_of_rows
 
 SAMPLE_ROWS = 20_000  # of each site, for starting values
 
@@ -43,7 +43,7 @@ def by_name(X: Any) -> bool:
 
 
 class _Site(NamedTuple):
-    """What the first pass finds at one site."""
+    """What the first pass knows of a site."""
 
     sample: NDArray  #: (s, p)
     weights: NDArray  #: (s,), each row's for all those it stands for
@@ -98,9 +98,7 @@ def _by_site(X: Any, y: Any, sites: Any, sample_weight: Any) -> tuple[list[Chunk
     if isinstance(X, np.memmap):
         if X.ndim != 2:
             raise DataError(f"X must be a table of rows and columns; this array has shape {X.shape}")
-        codes, names = (np.zeros(len(X), dtype=int), np.array([0])) if sites is None else by_column(sites)
-        if len(codes) != len(X):
-            raise DataError(f"sites has {len(codes)} entries for {len(X)} rows")
+        codes, names = site_of_rows(sites, len(X))
         labels = None if y is None else label_column(y, len(X))
         v = check_row_weights(sample_weight, len(X))
         return [of_array(X, labels, v, np.flatnonzero(codes == m)) for m in range(len(names))], names
@@ -126,19 +124,21 @@ def _first_pass(source: Chunks, name: Any, seed: int) -> _Site:
     for chunk in source:
         n, p = chunk.values.shape
         if kept is not None and kept.rows.shape[1] != p:
-            raise DataError(f"site {name!r}: a chunk has {p} columns, those before it {kept.rows.shape[1]}")
+            text = f"site {name!r}: a chunk has {p} columns, those before it {kept.rows.shape[1]}"
+            raise DataError(text, site=name)
         try:
-            check_cells(chunk.values, [f"column {j}" for j in range(p)])
+            check_cells(chunk.values)
             check_row_weights(chunk.weights, n)
         except DataError as error:
-            raise DataError(f"site {name!r}, in the {n} rows from row {seen + 1}: {error}") from None
+            text = f"site {name!r}, in the {n} rows from row {seen + 1}: {error}"
+            raise DataError(text, site=name, column=error.column) from None
         v = np.ones(n) if chunk.weights is None else chunk.weights
         if chunk.labels is not None:
             labels |= dict.fromkeys(label for label in chunk.labels.tolist() if not is_unlabelled(label))
         kept = _Drawn(rng.random(n), chunk.values, v).after(kept)
         seen, mass = seen + n, mass + float(v.sum())
     if not seen or kept is None:
-        raise DataError(f"site {name!r} has no rows")
+        raise DataError(f"site {name!r} has no rows", site=name)
     return _Site(kept.rows, kept.weights * (seen / len(kept.rows)), list(labels), mass)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,7 +58,7 @@ def read_table(path: str | os.PathLike[str], names: Sequence[str] = ()) -> pa.Ta
         raise DataError(f"{file} has one column, {columns[0]!r}; separate columns by commas")
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
-        raise DataError(f"{file} has more than one column named {twice[0]!r}")
+        raise DataError(f"{file} has more than one column named {twice[0]!r}", column=twice[0])
     if table.num_rows == 0:
         raise DataError(f"{file} has no rows")
     return table
@@ -87,8 +86,9 @@ def read_sites(paths: Sequence[str | os.PathLike[str]], names: Sequence[str] = (
         if lacks or extra:
             faults = [f"lacks {lacks}"] * bool(lacks) + [f"has also {extra}"] * bool(extra)
             raise DataError(
-                f"the columns of site {name!r} differ from those of site {first[0]!r}: {' and '.join(faults)}; "
-                "all sites need the same columns"
+                f"the columns of site {name!r} differ from those of site {first[0]!r}: {' and '.join(faults)}",
+                site=name,
+                remedy="all sites need the same columns",
             )
     of_row = np.repeat(list(tables), [table.num_rows for table in tables.values()])
     same = [table.select(first[1].column_names) for table in tables.values()]
@@ -109,20 +109,18 @@ def pick(
     """The columns of a fit; features are, if not named, all columns that are nothing else."""
     special = [name for name in (sites, labels, weights) if name is not None]
     chosen = list(features) if features else [c for c in table.column_names if c not in special]
-    unknown = [name for name in [*special, *chosen] if name not in table.column_names]
-    if unknown:
-        raise DataError(f"the table has no column {unknown[0]!r}; it has {', '.join(table.column_names)}")
+    _refuse_unknown(table, [*special, *chosen])
     if not chosen:
         raise DataError("the table has no columns left for features")
     if len(set(chosen)) < len(chosen):
         raise DataError("a feature column is named twice")
-    X = {name: _numbers(table, name, "correct it" if features else _instead(name, sites, labels)) for name in chosen}
+    X = {name: _numbers(table, name, "correct it" if features else None) for name in chosen}
     check_cells(np.column_stack(list(X.values())), chosen)
     return Columns(
         X=pa.table(X),
         sites=None if sites is None else _names(table[sites])[0],
         labels=None if labels is None else _names(table[labels])[0],
-        weights=None if weights is None else _numbers(table, weights, "correct it"),
+        weights=None if weights is None else _numbers(table, weights),
     )
 
 
@@ -134,10 +132,15 @@ def listed(names: str) -> list[str]:
 def without(table: pa.Table, names: str) -> pa.Table:
     """A table without some columns, whose names stand with commas between them."""
     chosen = listed(names)
-    unknown = [name for name in chosen if name not in table.column_names]
-    if unknown:
-        raise DataError(f"the table has no column {unknown[0]!r}; it has {', '.join(table.column_names)}")
+    _refuse_unknown(table, chosen)
     return table.drop_columns(chosen)
+
+
+def _refuse_unknown(table: pa.Table, names: Sequence[str]) -> None:
+    unknown = [name for name in names if name not in table.column_names]
+    if unknown:
+        text = f"the table has no column {unknown[0]!r}"
+        raise DataError(text, column=unknown[0], remedy=f"it has {', '.join(table.column_names)}")
 
 
 def numeric_columns(table: pa.Table) -> list[str]:
@@ -163,7 +166,7 @@ def read_network(path: str | os.PathLike[str], sites: Sequence[Any] | None = Non
     edges = [(known.get(str(q), q), known.get(str(m), m)) for q, m in zip(senders, hearers, strict=True)]
     if len(set(edges)) < len(edges):
         raise NetworkError(f"{path}: an edge stands there twice")
-    weights = _numbers(table, "weight", "correct it") if "weight" in table.column_names else np.ones(table.num_rows)
+    weights = _numbers(table, "weight") if "weight" in table.column_names else np.ones(table.num_rows)
     graph = nx.DiGraph()
     graph.add_nodes_from(sites if sites is not None else sorted({end for edge in edges for end in edge}))
     graph.add_weighted_edges_from((q, m, float(w)) for (q, m), w in zip(edges, weights, strict=True))
@@ -171,33 +174,26 @@ def read_network(path: str | os.PathLike[str], sites: Sequence[Any] | None = Non
 
 
 def table_kind(path: str | os.PathLike[str]) -> str:
-    """The ending of a table's file, lower case; refused if it is no table's."""
+    """The ending of a table's file, lower case; refused where it is not that of a table."""
     kind = Path(path).suffix.lower()
     if kind not in (".csv", ".parquet", ".pq"):
         raise DataError(f"{path}: tables are .csv or .parquet files, not {kind or 'files without an ending'}")
     return kind
 
 
-def _instead(name: str, sites: str | None, labels: str | None) -> str:
-    """What to do about a column that nobody named, and that does not hold numbers."""
-    quoted = shlex.quote(name)
-    may_be = [f"--sites {quoted} if it names sites"] * (sites is None)
-    may_be += [f"--labels {quoted} if it holds labels"] * (labels is None)
-    return f"give {', '.join([*may_be, f'--no-features {quoted} to leave it out'])}, or correct it"
-
-
-def _numbers(table: pa.Table, name: str, instead: str) -> NDArray:
-    """A column of numbers; ``instead`` is what to do if it is none."""
+def _numbers(table: pa.Table, name: str, remedy: str | None = "correct it") -> NDArray:
+    """A column of numbers; the remedy is for other columns, None where only who named the columns can know it."""
     column = table[name]
     if pa.types.is_temporal(column.type):
-        raise DataError(f"column {name!r} holds dates or times, which are not numbers; {instead}")
+        text = f"column {name!r} holds dates or times, which are not numbers"
+        raise DataError(text, column=name, remedy=remedy)
     try:
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=float)
     except pa.ArrowException:
         cells = column.to_pylist()
         row = next((i for i, v in enumerate(cells) if v is not None and not _is_number(v)), 0)
-        where = f"column {name!r} holds {cells[row]!r} in row {row + 1} (counted from 1)"
-        raise DataError(f"{where}, which is not a number; {instead}") from None
+        text = f"column {name!r} holds {cells[row]!r} in row {row + 1} (counted from 1), which is not a number"
+        raise DataError(text, column=name, row=row + 1, remedy=remedy) from None
 
 
 def _is_number(cell: Any) -> bool:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.errors import DataError, LabelError, SettingError
+from gaussip.errors import DataError, LabelError, SettingError, Text
 from gaussip.mixture.theta import Theta
 from gaussip.mixture.units import Unit
 from gaussip.rows.checks import check_mean_weight, check_row_weights, encode_labels
 from gaussip.rows.problem import prepare, seeds_of
 from gaussip.selection.criteria import Line, line_of
-from gaussip.settings import CRITERIA, check_choice
+from gaussip.settings import check, default
 from gaussip.starts.search import Best, run, shared_by
 from gaussip.starts.search.numbers import over
 
@@ -61,11 +60,11 @@ def choose_components(
     *,
     sites: Any = None,
     sample_weight: Any = None,
-    at_least: int = 1,
-    at_most: int = 8,
-    criterion: str = "bic",
-    reg_covar: float = 1e-6,
-    device: str = "cpu",
+    at_least: int = default("at_least"),
+    at_most: int = default("at_most"),
+    criterion: str = default("criterion"),
+    reg_covar: float = default("reg_covar"),
+    device: str = default("device"),
     random_state: Any = None,
     watch: Callable[[int, int], None] = lambda K, steps: None,
 ) -> Selection:
@@ -83,24 +82,20 @@ def choose_components(
     criterion : {"bic", "aic", "icl"}
     watch : called after each pass over the rows with its K and their number so far
     """
-    check_choice("criterion", criterion, CRITERIA)
-    for name, value in (("at_least", at_least), ("at_most", at_most)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-            raise SettingError(f"{name}={value!r} must be a whole number of at least 1")
+    check(criterion=criterion, at_least=at_least, at_most=at_most, reg_covar=reg_covar)
     try:
         rows = np.asarray(X, dtype=float)
     except (TypeError, ValueError) as error:
         raise DataError(f"X must be a table of numbers: {error}") from error
     if rows.ndim != 2:
         raise DataError(f"X must be a table of rows and features, not of shape {rows.shape}")
-    if not 0 <= float(reg_covar) < np.inf:
-        raise SettingError(f"reg_covar={reg_covar!r} must be a number of at least 0")
     v = check_row_weights(sample_weight, len(rows))
     check_mean_weight(None if v is None else [v])
     refuse_range(at_least, at_most, float(len(rows) if v is None else v.sum()), rows.shape[1])
     n_classes = len(encode_labels(y, len(rows), len(rows))[1])
     if n_classes > at_most:
-        raise LabelError(f"{n_classes} classes are labelled, more than at_most={at_most} components")
+        text = Text("{n} classes are labelled, more than {at_most:{most}} components", n=n_classes, most=at_most)
+        raise LabelError(text, setting="at_most")
     problem = prepare(
         rows, y, sites, sample_weight, n_components=at_most, network="complete", device=device,
         columns=[str(name) for name in getattr(X, "columns", range(rows.shape[1]))],
@@ -122,10 +117,14 @@ def choose_components(
 def refuse_range(at_least: int, at_most: int, n_rows: float, n_features: int) -> None:
     """Refuse Ks that are none, or more than the rows can tell apart."""
     if at_least > at_most:
-        raise SettingError(f"there is no K from at_least={at_least} to at_most={at_most}")
+        text = Text("there is no K from {at_least:{first}} to {at_most:{last}}", first=at_least, last=at_most)
+        raise SettingError(text, setting="at_least")
     needed = at_most * (n_features + 1)
     if needed > n_rows:
-        raise SettingError(
-            f"at_most={at_most} components need at least {needed} rows of {n_features} features ({n_features + 1} "
-            f"each), and there are {n_rows:g}: at_most={int(n_rows // (n_features + 1))} can be told apart"
-        )
+        text = Text(
+            "{at_most:{last}} components need at least {needed} rows of {p} features ({each} each), and there are "
+            "{n:g}: {at_most:{possible}} can be told apart",
+            last=at_most, needed=needed, p=n_features, each=n_features + 1, n=n_rows,
+            possible=int(n_rows // (n_features + 1)),
+        )  # fmt: skip
+        raise SettingError(text, setting="at_most")

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.errors import StartError
+from gaussip.errors import StartError, Text
 from gaussip.mixture.theta import Theta, reorder
 from gaussip.rows.problem import Problem
-from gaussip.settings import STARTS, check_choice
+from gaussip.settings import check
 from gaussip.starts import shared as start
 from gaussip.starts.search import searched
 
@@ -33,30 +33,29 @@ def starts(
     shrinkage: float = 0.0,
 ) -> list[Theta]:
     """Starting values: one per seed from k-means or a search, one from labels, with what is given in their place."""
-    check_choice("init_params", init_params, STARTS)
+    check(init_params=init_params)
     try:
         given = Given(*(None if part is None else np.asarray(part, dtype=float) for part in given))
     except (TypeError, ValueError) as error:
-        raise StartError(
-            f"weights_init, means_init and covariances_init must be arrays of numbers: {error}"
-        ) from error
+        text = Text("{weights_init}, {means_init} and {covariances_init} must be arrays of numbers: {e}", e=error)
+        raise StartError(text, setting="means_init") from error
     if all(part is not None for part in given):
-        found = [Theta(*given)]
+        thetas = [Theta(*given)]
     elif init_params == "labels":
-        found = [start.from_labels(problem.rows, start.spread_of(problem.values, problem.weights))]
+        thetas = [start.from_labels(problem.rows, start.spread_of(problem.values, problem.weights))]
     else:
         if init_params == "search":
             shared = (problem.values, problem.weights, problem.rows)
-            found = [searched(*shared, n_components, seed, reg_covar, shrinkage) for seed in seeds]
+            thetas = [searched(*shared, n_components, seed, reg_covar, shrinkage) for seed in seeds]
         else:
-            found = [start.kmeans(problem.values, n_components, seed, problem.weights) for seed in seeds]
-        if given.means is not None and given.means.shape == found[0].means.shape:
+            thetas = [start.kmeans(problem.values, n_components, seed, problem.weights) for seed in seeds]
+        if given.means is not None and given.means.shape == thetas[0].means.shape:
             numbers = np.arange(n_components)
-            found = [reorder(theta, start.order_by(theta, given.means, numbers)) for theta in found]
+            thetas = [reorder(theta, start.order_by(theta, given.means, numbers)) for theta in thetas]
         elif problem.rows.labelled is not None and init_params == "kmeans":
-            found = [reorder(theta, start.class_order(theta, problem.rows)) for theta in found]
+            thetas = [reorder(theta, start.class_order(theta, problem.rows)) for theta in thetas]
     merged = (
-        Theta(*(mine if theirs is None else theirs for mine, theirs in zip(theta, given, strict=True)))
-        for theta in found
+        Theta(*(part if wanted is None else wanted for part, wanted in zip(theta, given, strict=True)))
+        for theta in thetas
     )
     return [start.checked(theta, n_components, problem.values[0].shape[1]) for theta in merged]

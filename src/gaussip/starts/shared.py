@@ -9,12 +9,13 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from gaussip.arrays import NDArray, to_numpy
-from gaussip.errors import StartError
+from gaussip.errors import StartError, Text
 from gaussip.kernels.array.algebra import about_means
 from gaussip.mixture.theta import Theta, overall, unpack
 from gaussip.rows.rows import Rows
+from gaussip.settings import default
 
-MIN_COUNT = 5  # no site shares a group of fewer rows than this
+MIN_COUNT: int = default("min_count")  # no site shares a group of fewer rows than this
 MAX_LEFT_OUT = 0.1  # share of a site's rows, those in groups too small to share, that a start may do without
 
 
@@ -109,8 +110,8 @@ def grouped(points: NDArray, weights: NDArray, n_groups: int, n_init: int, seed:
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
-        found: NDArray = KMeans(n_groups, n_init=n_init, random_state=seed).fit(points, sample_weight=weights).labels_
-    return found
+        fitted = KMeans(n_groups, n_init=n_init, random_state=seed).fit(points, sample_weight=weights)
+    return np.asarray(fitted.labels_)
 
 
 def _groups(X: NDArray, v: NDArray, group: NDArray, k: int) -> Centres:
@@ -129,8 +130,9 @@ def from_centres(shared: Sequence[Centres], n_components: int, spread: NDArray, 
     if distinct < n_components:
         raise StartError(
             f"the sites can share only {distinct} distinct centres, each of at least {MIN_COUNT} rows, too few to "
-            f"start {n_components} components; use init_params='labels', or give means_init, weights_init and "
-            "covariances_init"
+            f"start {n_components} components",
+            setting="init_params",
+            remedy=Text("use {init_params:'labels'}, or give {means_init, weights_init and covariances_init}"),
         )
     group = grouped(means / spread, counts, n_components, n_init=10, seed=seed)
     member = (group == np.arange(n_components)[:, None]) * counts
@@ -169,7 +171,9 @@ def kmeans(
 def labelled_classes(rows: Rows) -> Classes:
     """The labelled rows of all sites by class; see `classes_of`."""
     if rows.labelled is None:
-        raise StartError("a start from labels needs labels: give y, or use init_params='kmeans'")
+        raise StartError(
+            Text("a start from labels needs labels: give {y}, or use {init_params:'kmeans'}"), setting="init_params"
+        )
     return classes_of(to_numpy(rows.labelled), to_numpy(rows.centres))
 
 
@@ -196,8 +200,10 @@ def from_classes(classes: Classes, spread: NDArray) -> Theta:
     empty = np.flatnonzero(classes.counts <= 0)
     if empty.size:
         raise StartError(
-            f"a start from labels needs labelled rows for every component; {empty.size} of {len(classes.counts)} "
-            "have none. Use init_params='kmeans', or fewer components"
+            f"a start from labels needs labelled rows for every component: {empty.size} of {len(classes.counts)} "
+            "have none",
+            setting="init_params",
+            remedy=Text("use {init_params:'kmeans'}, or fewer components"),
         )
     return _shrunk(*classes, spread)
 
@@ -209,9 +215,9 @@ def order_by(theta: Theta, targets: NDArray, numbers: NDArray) -> NDArray:
     """
     scale = np.sqrt(np.diagonal(overall(theta)[1]))
     apart = (targets[:, None, :] - theta.means[None, :, :]) / scale
-    found, component = linear_sum_assignment((apart**2).sum(axis=-1))
+    target, component = linear_sum_assignment((apart**2).sum(axis=-1))
     order = np.full(len(theta.weights), -1)
-    order[numbers[found]] = component
+    order[numbers[target]] = component
     order[order < 0] = np.setdiff1d(np.arange(len(order)), component)
     return order
 
@@ -237,15 +243,19 @@ def checked(theta: Theta, n_components: int, n_features: int) -> Theta:
     for (name, size), part in zip(sizes.items(), theta, strict=True):
         if part.shape != size:
             what = f"{n_components} components and {n_features} features need {size}"
-            raise StartError(f"{name} has shape {part.shape}; {what}")
+            raise StartError(Text(f"{{{name}}} has shape {part.shape}; {what}"), setting=name)
         if not np.isfinite(part).all():
-            raise StartError(f"{name} has entries that are not finite")
+            raise StartError(Text(f"{{{name}}} has entries that are not finite"), setting=name)
     if (theta.weights <= 0).any() or abs(theta.weights.sum() - 1) > 1e-6:
-        raise StartError(f"weights_init must be positive and sum to one; they sum to {theta.weights.sum():.6g}")
+        text = Text(
+            "{weights_init} must be positive and sum to one; they sum to {total:.6g}", total=theta.weights.sum()
+        )
+        raise StartError(text, setting="weights_init")
     for k, covariance in enumerate(theta.covariances):
         close = {"rtol": 1e-8, "atol": 1e-12 * np.abs(covariance).max()}
         if not np.allclose(covariance, covariance.T, **close) or np.linalg.eigvalsh(covariance)[0] <= 0:
-            raise StartError(f"covariances_init[{k}] is not symmetric positive definite")
+            text = Text("{covariances_init}[{k}] is not symmetric positive definite", k=k)
+            raise StartError(text, setting="covariances_init")
     return theta
 
 

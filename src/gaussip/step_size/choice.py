@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.base import clone
 from gaussip.algorithms import make
 from gaussip.algorithms.base import warn_if_not_pooled
 from gaussip.arrays import to_numpy
-from gaussip.errors import DataError, SettingError
+from gaussip.errors import DataError
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.inference.information import parameter_names
 from gaussip.mixture.theta import Theta
@@ -22,6 +21,7 @@ from gaussip.networks import measures
 from gaussip.rows.moments import shrinkage_of
 from gaussip.rows.problem import Problem, seeds_of
 from gaussip.rows.streaming import on_disk
+from gaussip.settings import check, default
 from gaussip.starts.given import Given, starts
 from gaussip.step_size.outlook import CLOSE, Outlook
 
@@ -90,8 +90,8 @@ def choose_eta(
     *,
     sites: Any,
     sample_weight: Any = None,
-    rounds: int | None = None,
-    extra: float = 0.1,
+    rounds: int | None = default("rounds"),
+    extra: float = default("extra"),
     watch: Callable[[str, int], None] = lambda text, done: None,
 ) -> Step:
     """Choose the step of MNEM for a data set and a network.
@@ -122,7 +122,7 @@ def choose_eta(
     >>> step = choose_eta(mixture, X, sites=sites)
     >>> fitted = mixture.set_params(eta=step.eta, tol=step.tol, max_rounds=step.max_rounds).fit(X, sites=sites)
     """
-    _check(rounds, extra)
+    check(rounds=rounds, extra=extra)
     watch("fitting the pooled rows", 0)
     settings, problem, begin = _prepared(mixture, X, y, sites, sample_weight)
     warn_if_not_pooled(make("mnem", 1.0), problem.W, settings.weighting, problem.sites.tolist())
@@ -158,13 +158,6 @@ def choose_eta(
         ),
         pooled=outlook.pooled,
     )
-
-
-def _check(rounds: Any, extra: Any) -> None:
-    if rounds is not None and (not isinstance(rounds, Integral) or isinstance(rounds, bool) or rounds < 1):
-        raise SettingError(f"rounds={rounds!r} must be a whole number of at least 1, or None")
-    if not isinstance(extra, Real) or isinstance(extra, bool) or not 0 < float(extra) < math.inf:
-        raise SettingError(f"extra={extra!r} must be a positive number, for instance 0.1")
 
 
 def _prepared(

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gaussip.errors import GaussipError, NetworkError, SettingError
+from gaussip.errors import GaussipError, SettingError
 from gaussip.files.toml import Path, Source
 from gaussip.networks import mixing_weights
 from gaussip.networks.named import parse
@@ -154,10 +154,8 @@ def cells_of(source: Source, seed: int, most_rounds: int | None) -> tuple[Cell, 
             try:
                 found.update(dict.fromkeys(_cells(chosen, seed, most_rounds)))
             except GaussipError as error:
-                culprit = (
-                    "network" if isinstance(error, NetworkError) else "labelled" if "in turn" in str(error) else ""
-                )
-                raise source.error(str(error), lists.get(culprit, (None, ("cells", number)))[1]) from error
+                where = lists.get(error.setting or "", (None, ("cells", number)))[1]
+                raise source.error(str(error), where) from error
     return tuple(sorted(found, key=lambda cell: cell.method.algorithm != POOLED))
 
 
@@ -179,7 +177,8 @@ def _cells(chosen: Mapping[str, Any], seed: int, most_rounds: int | None) -> Ite
     M, labelled = value["sites"], value["labelled"]
     if isinstance(labelled, tuple):
         if len(labelled) > M:
-            raise SettingError(f"labelled gives {len(labelled)} fractions in turn for {M} sites")
+            text = f"labelled gives {len(labelled)} fractions in turn for {M} sites"
+            raise SettingError(text, setting="labelled")
         labelled = tuple(itertools.islice(itertools.cycle(labelled), M))
     spread = value["spread"]
     setting = Setting(

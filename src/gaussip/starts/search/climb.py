@@ -14,7 +14,7 @@ import numpy as np
 
 from gaussip.algorithms.em import m_step
 from gaussip.arrays import NDArray, to_numpy
-from gaussip.errors import StartError
+from gaussip.errors import StartError, Text
 from gaussip.exchange import sums
 from gaussip.mixture.theta import Theta
 from gaussip.mixture.units import Unit
@@ -138,8 +138,11 @@ def best_of(starts: Iterable[Theta], rule: Rule, labelled: int = 0) -> Steps:
     best = yield from highest(starts, rule)
     if best is None:
         raise StartError(
-            "every start lost a component; try fewer components or a larger reg_covar, and look for outliers: "
-            "next to a row far away, all other rows look like a single point"
+            "every start lost a component",
+            remedy=Text(
+                "try fewer components or a larger {reg_covar}, and look for outliers: next to a row far away, "
+                "all other rows look like a single point"
+            ),
         )
     while True:
         height = best.totals.log_likelihood

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.errors import StartError
+from gaussip.errors import StartError, Text
 from gaussip.mixture.theta import Theta
 from gaussip.starts.search.candidates import candidates
 from gaussip.starts.search.climb import Climbed, Rule, Steps, Totals, best_of
@@ -64,5 +64,5 @@ def over(
         try:
             mixtures.append((yield from best(K, mixtures[-1].theta)))
         except StartError as error:
-            return Best(mixtures, f"no mixture of {K} components was found: {error}")
+            return Best(mixtures, Text("no mixture of {K} components was found: {error}", K=K, error=error))
     return Best(mixtures, "")

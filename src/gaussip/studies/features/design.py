@@ -11,8 +11,8 @@ from gaussip import algorithms
 from gaussip.errors import DesignError, GaussipError
 from gaussip.files.toml import Source
 from gaussip.networks.named import parse
-from gaussip.rows.checks import check_shrinkage, check_unlabelled_weight
-from gaussip.settings import WEIGHTINGS, check_choice
+from gaussip.rows.checks import check_unlabelled_weight
+from gaussip.settings import check as check_setting
 from gaussip.studies.design import SHIPPED
 from gaussip.studies.methods import Method, parse_method
 
@@ -166,7 +166,7 @@ def _checks(d: FeatureDesign) -> dict[str, Any]:
         "replicates": at_least("replicates", 1), "seed": at_least("seed", 0), "rounds": at_least("rounds", 1),
         "train": at_least("train", 0.01, 0.99), "labelled": at_least("labelled", 0.0, 1.0),
         "tol": at_least("tol", 0.0), "reg_covar": at_least("reg_covar", 0.0),
-        "components": components, "published": published, "shrinkage": lambda: check_shrinkage(d.shrinkage),
+        "components": components, "published": published, "shrinkage": lambda: check_setting(shrinkage=d.shrinkage),
         "unlabelled_weights": weights, "methods": names, "network": lambda: parse(d.network),
-        "two_way": lambda: parse(d.two_way), "weighting": lambda: check_choice("weighting", d.weighting, WEIGHTINGS),
+        "two_way": lambda: parse(d.two_way), "weighting": lambda: check_setting(weighting=d.weighting),
     }  # fmt: skip
