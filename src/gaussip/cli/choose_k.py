@@ -41,7 +41,7 @@ def run(
     """
     import numpy as np
 
-    from gaussip.plots.files import paths_of
+    from gaussip.plots import draw_criteria, paths_of, save
     from gaussip.selection import choose_components
 
     if plot is not None:
@@ -56,7 +56,7 @@ def run(
             criterion=criterion, reg_covar=reg_covar, device=device, random_state=seed,
             watch=lambda K, steps: advance(f"K = {K}, {steps} passes", K),
         )  # fmt: skip
-    files = [] if plot is None else draw_criteria(found, plot)
+    files = [] if plot is None else save(draw_criteria(found), plot, also=".svg")
     K, ended = found.n_components, with_options(found.ended)
     said = {
         "sites": sites, "labels": labels, "weights": weights, "features": feature_columns, "no-features": others,
@@ -122,14 +122,3 @@ def _at_the_edge(found: Selection, at_most: int) -> list[str]:
     if found.n_components == at_most and not found.ended:
         return [f"it is the last K that was looked at: try --max {2 * at_most}"]
     return []
-
-
-def draw_criteria(found: Selection, path: Path) -> list[Path]:
-    """The criteria over K."""
-    from gaussip.plots.panels import Line, draw_panels
-
-    Ks = [str(line.n_components) for line in found.lines]
-    shown = ("bic", "aic", "icl") if found.criterion == "icl" else ("bic", "aic")  # ICL's range would hide theirs
-    lines = [Line("", "", name.upper(), Ks, [getattr(line, name) for line in found.lines]) for name in shown]
-    title = f"{found.criterion.upper()} is least at K = {found.n_components}"
-    return draw_panels(lines, path, title=title, xlabel="number of components", ylabel="criterion", points=True)

@@ -27,14 +27,13 @@ def run(
     """
     from gaussip.diagnosis import evidence_of
     from gaussip.findings import examine
-    from gaussip.plots.diagnosis import draw
-    from gaussip.plots.files import paths_of
+    from gaussip.plots import draw_diagnosis, paths_of, save
 
     if plot is not None:
         refuse_overwriting(*paths_of(plot), force=force, inputs=[path])
     seen = evidence_of(path)
     found = examine(seen)
-    files = [] if plot is None else [str(file) for file in draw(seen, found.findings, plot)]
+    files = [] if plot is None else [str(file) for file in save(draw_diagnosis(seen, found.findings), plot)]
     shown: list[Any] = [_summary(seen), ""]
     for finding in found.findings:
         numbers = ", ".join(f"{name} {_number(value)}" for name, value in finding.evidence.items())

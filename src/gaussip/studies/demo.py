@@ -12,8 +12,7 @@ from gaussip.arrays import NDArray
 from gaussip.errors import FileError
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.theta import Theta, align, distance, reorder
-from gaussip.plots.convergence import draw_convergence
-from gaussip.plots.network import draw_network
+from gaussip.plots import draw_convergence, draw_network, save
 from gaussip.rows.problem import Problem, prepare
 from gaussip.simulation.history import Progress
 from gaussip.simulation.run import Run
@@ -151,12 +150,11 @@ def _pictures(
 ) -> list[Path]:
     held = np.stack([np.bincount(train.classes[sites == site], minlength=2) for site in problem.sites])
     network = draw_network(
-        problem.W, problem.sites.tolist(), out / "network.png",
+        problem.W, problem.sites.tolist(),
         title="Eight sites on a ring, and whom they see", shares=held, classes=names,
     )  # fmt: skip
     convergence = draw_convergence(
-        curves, out / "convergence.png",
+        curves, collapsed=[line.method for line in lines if line.collapse],
         ylabel="distance to the pooled estimate", title="Breast-cancer data, sorted by diagnosis over 8 sites",
-        collapsed=[line.method for line in lines if line.collapse],
     )  # fmt: skip
-    return network + convergence
+    return save(network, out / "network.png") + save(convergence, out / "convergence.png")

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from gaussip.networks import measures, mixing_weights
-from gaussip.plots.network import draw_network
-from gaussip.plots.panels import Line, draw_panels
+from gaussip.plots import Line, draw_network, draw_panels, save
 from gaussip.studies.cells import POOLED, Cell, plain
 from gaussip.studies.design import Design
 from gaussip.studies.parts import Figure, drawn
@@ -27,10 +26,11 @@ def draw_figure(results: Results, figure: Figure, folder: Path) -> list[Path]:
     lines = list(_lines(results, figure))
     if not any(not line.level for line in lines):
         return []
-    return draw_panels(
-        lines, folder / f"{figure.name}.png", title=figure.title, xlabel=NAMES.get(figure.along, figure.along),
-        ylabel=NAMES[figure.measure], points=figure.along != "round", log_y=figure.measure == "distance",
+    drawing = draw_panels(
+        lines, title=figure.title, xlabel=NAMES.get(figure.along, figure.along), ylabel=NAMES[figure.measure],
+        points=figure.along != "round", log_y=figure.measure == "distance",
     )  # fmt: skip
+    return save(drawing, folder / f"{figure.name}.png", also=".svg")
 
 
 def _lines(results: Results, figure: Figure) -> Iterator[Line]:
@@ -108,6 +108,6 @@ def draw_networks(design: Design, folder: Path) -> tuple[list[Path], list[list[A
         W = mixing_weights(name, sites, seed=design.seed)
         plain = name.replace("(", "-").replace(")", "")
         found = measures(W)
-        files += draw_network(W, sites, folder / f"{plain}.png", title=name, also=".svg")
+        files += save(draw_network(W, sites, title=name), folder / f"{plain}.png", also=".svg")
         rows.append([name, found.se_w, found.sigma_w, found.spectral_gap])
     return files, rows

@@ -9,8 +9,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.files import whole
-from gaussip.plots.bars import draw_bars
-from gaussip.plots.boxes import Box, draw_boxes
+from gaussip.plots import Box, draw_bars, draw_boxes, save
 from gaussip.plots.files import write_csv
 from gaussip.studies.cells import POOLED
 from gaussip.studies.features.design import Cell, of_text
@@ -127,11 +126,11 @@ def _who_holds_what(folder: FeatureFolder, page: Page, out: Path) -> list[Path]:
     head, rows = folder.counts()
     counts = np.array([[int(cell) for cell in row[1:]] for row in rows])
     title = "Classes at each site" + " (the paper's figure 5)" * (folder.name == "xray")
-    files = draw_bars(counts, [row[0] for row in rows], head[1:], out / "sites.png", title=title)
+    drawing = draw_bars(counts, [row[0] for row in rows], head[1:], title=title)
     page.heading("Who holds what")
     page.image("sites.png", title)
     page.table(head, rows)
-    return files
+    return save(drawing, out / "sites.png", also=".svg")
 
 
 def _boxes(lines: list[Line], classes: list[str], page: Page, out: Path, study: str) -> list[Path]:
@@ -144,7 +143,7 @@ def _boxes(lines: list[Line], classes: list[str], page: Page, out: Path, study: 
     ]
     page.heading("AUC")
     page.image("auc.png", title)
-    return draw_boxes(boxes, out / "auc.png", title=title, ylabel="AUC")
+    return save(draw_boxes(boxes, title=title, ylabel="AUC"), out / "auc.png", also=".svg")
 
 
 def _table(lines: list[Line], classes: list[str], page: Page, out: Path) -> Path:
