@@ -227,7 +227,7 @@ def test_more_replicates_and_damaged_folders(done, table, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("labelled = 0.5", "labelled = 1.5", "line 6: labelled = 1.5 must be from 0 to 1"),
+        ("labelled = 0.5", "labelled = 1.5", "line 6: labelled = 1.5 must be a fraction in [0, 1]"),
         ('"local"', '"semi-local"', "write 'local' for 'semi-local'"),
         ("shrinkage = 0.1", "shrinkage = 2.0", "shrinkage=2.0 must be a number in"),
         ("[1.0, 0.1]", "[]", "unlabelled_weights is empty"),

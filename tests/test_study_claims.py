@@ -7,7 +7,6 @@ from gaussip.studies.claims import CLAIMS, verdicts
 from gaussip.studies.design import load, names
 from gaussip.studies.folder import Folder
 from gaussip.studies.report import report
-from gaussip.studies.results import Results
 
 
 def test_every_claim_is_named_by_a_design_and_every_design_that_runs_has_one():
@@ -41,7 +40,7 @@ def test_what_collapsed_everywhere_is_worst(tmp_path, study, claim, gone, verdic
         numbers = {"rounds": np.array([0, cell.rounds]), "mse": mse, "distance": mse, "bytes": np.zeros(2, dtype=int)}
         se_f = {"se_f": mse[0], "contraction": mse.T} if cell.method.algorithm == "em" else {}
         folder.write(cell, {**numbers, "collapsed": np.full(design.replicates, int(lost)), **se_f})
-    (found,) = [one for one in verdicts(Results(folder)) if one.name == claim]
+    (found,) = [one for one in verdicts(folder.results()) if one.name == claim]
     assert found.verdict == verdict, found.evidence
 
 

@@ -13,7 +13,6 @@ from gaussip.studies.costs import costs
 from gaussip.studies.design import of_text
 from gaussip.studies.methods import Method
 from gaussip.studies.report import report
-from gaussip.studies.results import Results
 from gaussip.studies.run import run
 
 TOML = """
@@ -41,7 +40,7 @@ def done(tmp_path_factory):
 
 
 def test_rounds_and_bytes_of_methods_that_were_run(done):
-    found = {(one.network, one.method, one.level): one for one in costs(Results(done))}
+    found = {(one.network, one.method, one.level): one for one in costs(done.results())}
     one = found["ring", "exact", 1e-6]
     assert one.reached == one.data_sets == 3
     cell = next(c for c in done.design.cells if c.method.algorithm == "exact" and c.network == "ring")
@@ -53,7 +52,7 @@ def test_rounds_and_bytes_of_methods_that_were_run(done):
     assert found["ring", "exact", 1e-2].rounds < one.rounds
     assert found["ring", "MNEM, eta = 0.05", 1e-6].reached == 0
     assert np.isinf(found["ring", "MNEM, eta = 0.05", 1e-6].rounds)
-    assert [one.verdict for one in verdicts(Results(done))] == ["kept", "kept"]
+    assert [one.verdict for one in verdicts(done.results())] == ["kept", "kept"]
 
 
 def test_flooding_and_trees_are_reckoned_from_pooled_em(done):
@@ -63,7 +62,7 @@ def test_flooding_and_trees_are_reckoned_from_pooled_em(done):
     psi = done.read(cell)["psi"]
     trace = trial.run(Method("em", 1.0, False), max_rounds=200, tol=0.0, marks=range(200), pooled=psi)
     iterations = np.median(np.argmax(trace.distance <= 1e-6, axis=0))
-    found = {(one.network, one.method): one for one in costs(Results(done)) if one.level == 1e-6}
+    found = {(one.network, one.method): one for one in costs(done.results()) if one.level == 1e-6}
     vector = 8 * 3 * 6
     for network, graph in (("ring", nx.cycle_graph(6)), ("star", nx.star_graph(5))):
         flooding, tree = found[network, "flooding (reckoned)"], found[network, "tree sums (reckoned)"]

@@ -20,7 +20,6 @@ from gaussip.studies.folder import Folder
 from gaussip.studies.page import Page
 from gaussip.studies.published import comparisons
 from gaussip.studies.report import report
-from gaussip.studies.results import Results
 
 TOML = """
 title = "A & B"
@@ -103,7 +102,7 @@ def rows_of(path):
 
 
 def test_numbers_beside_published_ones(made):
-    near, errors, bare, missing = comparisons(Results(made))
+    near, errors, bare, missing = comparisons(made.results())
     assert near.verdict == "reproduced"
     assert near.measured == pytest.approx(-4.02)
     assert near.difference == pytest.approx(0.03)
@@ -118,7 +117,7 @@ def test_numbers_beside_published_ones(made):
 
 
 def test_claims_are_kept_or_refuted_by_the_numbers(made):
-    reach, fails, labels = verdicts(Results(made))
+    reach, fails, labels = verdicts(made.results())
     assert [one.verdict for one in (reach, fails, labels)] == ["kept", "kept", "kept"]
     assert fails.evidence[0] == (
         "NNEM (delta 1, labelled 0): log MSE +6.000 from the whole sample's, 1 of 12 collapsed"
@@ -126,12 +125,12 @@ def test_claims_are_kept_or_refuted_by_the_numbers(made):
     cell = next(c for c in made.design.cells if c.method.algorithm == "mnem" and c.setting.delta == 2)
     found = made.read(cell)
     made.write(cell, {**found, "mse": found["mse"] * np.exp(0.2)})
-    assert verdicts(Results(made))[0].verdict == "refuted"
-    assert "(fails)" in "".join(verdicts(Results(made))[0].evidence)
+    assert verdicts(made.results())[0].verdict == "refuted"
+    assert "(fails)" in "".join(verdicts(made.results())[0].evidence)
     for cell in made.design.cells:
         if cell.method.algorithm == "mnem":
             made.file_of(cell).unlink()
-    assert [one.verdict for one in verdicts(Results(made))] == ["not run", "kept", "not run"]
+    assert [one.verdict for one in verdicts(made.results())] == ["not run", "kept", "not run"]
 
 
 def test_a_method_that_lost_data_sets_does_not_reach_and_one_that_lost_all_is_worst(made):
@@ -141,7 +140,7 @@ def test_a_method_that_lost_data_sets_does_not_reach_and_one_that_lost_all_is_wo
             found["collapsed"][0] = 7
             found["mse"][1:, 0] = np.nan
             made.write(cell, found)
-    reach = verdicts(Results(made))[0]
+    reach = verdicts(made.results())[0]
     assert reach.verdict == "refuted"
     assert "1 of 12 collapsed (fails)" in reach.evidence[0]
     # the same data sets are compared: what is left has lost as much as the whole sample's

@@ -1,4 +1,4 @@
-"""One cell of a study as arrays. Needs NumPy, SciPy, networkx and, on a GPU, PyTorch."""
+"""The numbers of a cell of a study. Needs NumPy, SciPy, networkx and, on a GPU, PyTorch."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def compute(
     trace = trial.run(cell.method, **settings, pooled=pooled, watch=watch)
     if cell.method.algorithm == POOLED and fine:  # once more, now that its end is known
         trace = trial.run(cell.method, **settings, pooled=to_psi(Theta(*(part[:, 0] for part in trace.theta))))
-    found = {"rounds": trace.rounds, "mse": trace.mse, "distance": trace.distance, "bytes": trace.bytes,
-             "collapsed": trace.collapsed}  # fmt: skip
+    numbers = {"rounds": trace.rounds, "mse": trace.mse, "distance": trace.distance, "bytes": trace.bytes,
+               "collapsed": trace.collapsed}  # fmt: skip
     if cell.method.algorithm == POOLED:
         estimates = [Theta(*(part[r, 0] for part in trace.theta)) for r in range(replicates)]
-        found["psi"] = np.stack([to_psi(theta) for theta in estimates])
+        numbers["psi"] = np.stack([to_psi(theta) for theta in estimates])
         rows = [trial.rows_of(r, cell.method.semi, "cpu") for r in range(replicates)]
-        found["se_f"] = np.array([heterogeneity(*pair) for pair in zip(rows, estimates, strict=True)])
+        numbers["se_f"] = np.array([heterogeneity(*pair) for pair in zip(rows, estimates, strict=True)])
         if with_contraction:
-            found["contraction"] = np.array([contraction(*pair) for pair in zip(rows, estimates, strict=True)])
-    return found
+            numbers["contraction"] = np.array([contraction(*pair) for pair in zip(rows, estimates, strict=True)])
+    return numbers

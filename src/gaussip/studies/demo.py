@@ -1,4 +1,4 @@
-"""The demonstration: breast-cancer patients on eight sites, most of which see one diagnosis only."""
+"""The demonstration: breast-cancer patients at eight sites, most of which have one diagnosis only."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Line(NamedTuple):
 
 
 class Demo(NamedTuple):
-    """What the demonstration found and wrote."""
+    """The results of the demonstration, and its files."""
 
     lines: list[Line]
     files: list[Path]
@@ -90,10 +90,10 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
         if method.algorithm == "em":
             lines.append(_line(method, pooled[method.semi], target, test))
             continue
-        found = method.run(
+        run = method.run(
             begins[method.semi], rows[method.semi], semi.W, max_rounds=max_rounds, watch=follow, **settings
         )
-        lines.append(_line(method, found, target, test))
+        lines.append(_line(method, run, target, test))
         curves[method.name] = tuple(np.array(part) for part in zip(*trace, strict=True))
     return Demo(lines, _pictures(out, semi, train, sites, names, lines, curves))
 

@@ -12,8 +12,7 @@ import numpy as np
 from gaussip.networks import measures, mixing_weights
 from gaussip.plots import Line, draw_network, draw_panels, save
 from gaussip.studies.cells import POOLED, Cell, plain
-from gaussip.studies.design import Design
-from gaussip.studies.parts import Figure, drawn
+from gaussip.studies.parts import Design, Figure
 from gaussip.studies.results import NotRunError, Results
 
 NAMES = {"log_mse": "log MSE", "mse_ratio": "MSE over the whole sample's", "distance": "distance",
@@ -34,7 +33,7 @@ def draw_figure(results: Results, figure: Figure, folder: Path) -> list[Path]:
 
 
 def _lines(results: Results, figure: Figure) -> Iterator[Line]:
-    cells = [cell for cell in drawn(figure, results.design.cells) if cell not in results.missing]
+    cells = [cell for cell in figure.drawn(results.design.cells) if cell not in results.missing]
     if figure.along != "round":
         yield from _along(results, figure, cells)
         return
@@ -57,10 +56,9 @@ def _levels(results: Results, figure: Figure, cells: list[Cell]) -> Iterator[Lin
     last = max((cell.rounds for cell in cells), default=1)
     for cell, row, column in dict.fromkeys(placed):
         value = results.log_mse(cell).value
-        own = figure.lines != "method" and cell.values[figure.lines] != ""
-        yield Line(
-            row, column, _label(cell, figure) if own else cell.method.name, [1, last], [value, value], level=True
-        )
+        by_line = figure.lines != "method" and cell.values[figure.lines] != ""
+        label = _label(cell, figure) if by_line else cell.method.name
+        yield Line(row, column, label, [1, last], [value, value], level=True)
 
 
 def _along(results: Results, figure: Figure, cells: list[Cell]) -> Iterator[Line]:
@@ -106,8 +104,8 @@ def draw_networks(design: Design, folder: Path) -> tuple[list[Path], list[list[A
     sites = range(design.drawing.sites)
     for name in design.drawing.networks:
         W = mixing_weights(name, sites, seed=design.seed)
-        plain = name.replace("(", "-").replace(")", "")
-        found = measures(W)
-        files += save(draw_network(W, sites, title=name), folder / f"{plain}.png", also=".svg")
-        rows.append([name, found.se_w, found.sigma_w, found.spectral_gap])
+        file = f"{name.replace('(', '-').replace(')', '')}.png"
+        measured = measures(W)
+        files += save(draw_network(W, sites, title=name), folder / file, also=".svg")
+        rows.append([name, measured.se_w, measured.sigma_w, measured.spectral_gap])
     return files, rows
