@@ -186,7 +186,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "keeps the cells that are done, the same command goes on" in errors
+    assert "keeps the cells that are done, and the same command resumes" in errors
     assert "Traceback" not in errors
     assert not list((tmp_path / "out" / "cells").glob(".*"))
 

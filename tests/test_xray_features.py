@@ -208,7 +208,7 @@ def test_a_kill_loses_nothing(files, tmp_path):
     assert "batch_size was 1 and is 3" in other.stderr
     done = gaussip(*arguments, "--out", killed)
     assert done.returncode == 0, done.stderr
-    assert "batches were there from a run that was ended" in done.stdout
+    assert "batches were kept from a run that was interrupted" in done.stdout
     assert killed.read_bytes() == whole.read_bytes()
     assert not parts.exists()
 

@@ -6,25 +6,19 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gaussip.errors import GaussipError, NetworkError, SettingError
 from gaussip.networks import mixing_weights
 from gaussip.settings import MIXINGS, WEIGHTINGS
-from gaussip.studies.checks import (
-    Check,
-    Table,
-    choice,
-    fraction,
-    method_name,
-    network_name,
-    not_negative,
-    number,
-    whole,
-)
+from gaussip.studies import checks
+from gaussip.studies.checks import Check, Table
 from gaussip.studies.methods import Method, parse_method
 from gaussip.studies.simulation_model import SPREADS, Setting
 
 POOLED = "em"  # the whole sample's estimate, which the others are measured against
 ALONE = (POOLED, "local")  # they exchange nothing: the network means nothing to them
+LOOKS = 60  # rounds that are looked at, about, unless a design asks for more
 LONG = 20_000  # most rounds of the whole sample's EM, which runs until it converges
 
 
@@ -42,27 +36,27 @@ def _values(check: Check) -> Check:
 
 def _fractions(key: str, value: Any) -> float | tuple[float, ...]:
     """The labelled fraction of all sites, or those of the sites in turn."""
-    fractions = _values(fraction)(key, value)
+    fractions = _values(checks.fraction)(key, value)
     return tuple(fractions) if isinstance(value, list) else fractions[0]
 
 
 #: what a cell is made of: the check of a value, and the paper's value
 KEYS: dict[str, tuple[Check, Any]] = {
-    "rows": (whole(1), 30_000),
-    "sites": (whole(1), 20),
-    "features": (whole(1), 6),
-    "delta": (not_negative, 2.0),
-    "spread": (choice(SPREADS), "heterogeneous"),
-    "concentration": (number(0, 1e6, "a positive number", above_low=True), 0.5),
-    "size_ratio": (number(1, 1e6, "a number of at least 1"), 1.0),
+    "rows": (checks.whole(1), 30_000),
+    "sites": (checks.whole(1), 20),
+    "features": (checks.whole(1), 6),
+    "delta": (checks.not_negative, 2.0),
+    "spread": (checks.choice(SPREADS), "heterogeneous"),
+    "concentration": (checks.number(0, 1e6, "a positive number", above_low=True), 0.5),
+    "size_ratio": (checks.number(1, 1e6, "a number of at least 1"), 1.0),
     "labelled": (_fractions, 0.0),
-    "network": (network_name, "circle"),
-    "mixing": (choice(MIXINGS), "row"),
-    "weighting": (choice(WEIGHTINGS), "equal"),
-    "noise": (not_negative, 0.1),
-    "rounds": (whole(1), 3000),
-    "eta": (number(0, 1, "a step in (0, 1]", above_low=True), 0.01),
-    "methods": (method_name, None),
+    "network": (checks.network_name, "circle"),
+    "mixing": (checks.choice(MIXINGS), "row"),
+    "weighting": (checks.choice(WEIGHTINGS), "equal"),
+    "noise": (checks.not_negative, 0.1),
+    "rounds": (checks.whole(1), 3000),
+    "eta": (checks.number(0, 1, "a step in (0, 1]", above_low=True), 0.01),
+    "methods": (checks.method_name, None),
 }
 BY_NETWORK = ("network", "mixing", "weighting")
 COLUMNS = (*(key for key in KEYS if key not in ("methods", "rounds", "eta")), "method", "eta")
@@ -159,6 +153,13 @@ def _cells(chosen: Mapping[str, Any], seed: int, most_rounds: int | None) -> Ite
     yield cell.pooled
     if method.algorithm != POOLED:
         yield cell
+
+
+def marks(rounds: int, looks: int = LOOKS) -> list[int]:
+    """The rounds that are looked at: spaced evenly on a logarithmic scale, with the round numbers among them."""
+    even = np.rint(np.geomspace(1, rounds, looks)).astype(int).tolist()
+    round_numbers = [digit * 10**power for power in range(len(str(rounds))) for digit in (1, 2, 3, 5)]
+    return sorted({*even, *(mark for mark in round_numbers if mark <= rounds)})
 
 
 def plain(value: Any) -> str:

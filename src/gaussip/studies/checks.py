@@ -11,7 +11,6 @@ from typing import Any
 from gaussip.errors import GaussipError, SettingError
 from gaussip.files.toml import Path, Source
 from gaussip.networks.named import parse
-from gaussip.settings import check_choice
 from gaussip.studies.methods import SEMI, parse_method
 
 Check = Callable[[str, Any], Any]
@@ -55,53 +54,45 @@ class Table:
                 raise self.error(f"{key} is missing")
 
 
-def _typed(kind: type, name: str) -> Check:
+def must_be(name: str, fits: Callable[[Any], bool]) -> Check:
+    """A check that a value fits; ``name`` says in an error what it must be."""
+
     def check(key: str, value: Any) -> Any:
-        if not isinstance(value, kind):
+        if not fits(value):
             raise SettingError(f"{key} = {value!r} must be {name}")
         return value
 
     return check
-
-
-text, flag, table = _typed(str, "a text"), _typed(bool, "true or false"), _typed(dict, "a table")
 
 
 def whole(least: int) -> Check:
     """Whole numbers."""
-
-    def check(key: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise SettingError(f"{key} = {value!r} must be a whole number of at least {least}")
-        return value
-
-    return check
+    return must_be(
+        f"a whole number of at least {least}",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least,
+    )
 
 
 def number(low: float, high: float, name: str, *, above_low: bool = False) -> Check:
-    """Numbers in a range; ``name`` says in an error what they are."""
+    """Numbers in a range, as floats."""
 
-    def check(key: str, value: Any) -> float:
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
-        if not fits or (above_low and value == low):
-            raise SettingError(f"{key} = {value!r} must be {name}")
-        return float(value)
+    def fits(value: Any) -> bool:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and low <= value <= high and not (above_low and value == low)
 
-    return check
-
-
-fraction = number(0, 1, "a fraction in [0, 1]")
-not_negative = number(0, 1e6, "a number of at least 0")
+    return lambda key, value: float(must_be(name, fits)(key, value))
 
 
 def choice(choices: Sequence[str]) -> Check:
     """One of some words."""
+    return must_be(f"one of {', '.join(map(repr, choices))}", lambda value: value in choices)
 
-    def check(key: str, value: Any) -> str:
-        check_choice(key, value, choices)
-        return str(value)
 
-    return check
+text = must_be("a text", lambda value: isinstance(value, str))
+flag = must_be("true or false", lambda value: isinstance(value, bool))
+table = must_be("a table", lambda value: isinstance(value, dict))
+fraction = number(0, 1, "a fraction in [0, 1]")
+not_negative = number(0, 1e6, "a number of at least 0")
 
 
 def each(check: Check) -> Check:

@@ -10,9 +10,8 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.mixture.theta import Theta, to_psi
 from gaussip.simulation.history import Progress
-from gaussip.studies.cells import POOLED, Cell
+from gaussip.studies.cells import LOOKS, POOLED, Cell, marks
 from gaussip.studies.comparison import Trial
-from gaussip.studies.marks import LOOKS, marks
 from gaussip.studies.theory import contraction, heterogeneity
 
 FINE = 1e-11

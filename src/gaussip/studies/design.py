@@ -7,9 +7,8 @@ from pathlib import Path
 
 from gaussip.errors import DesignError
 from gaussip.files.toml import Source
-from gaussip.studies.cells import KEYS, cells_of
+from gaussip.studies.cells import KEYS, LOOKS, cells_of
 from gaussip.studies.checks import Table, each, flag, number, text, whole
-from gaussip.studies.marks import LOOKS
 from gaussip.studies.parts import Design
 from gaussip.studies.reading import claims_of, drawing_of, figures_of, published_of
 

@@ -6,10 +6,9 @@ from typing import Any
 
 from gaussip.errors import NetworkError
 from gaussip.networks import by_name
-from gaussip.studies.cells import COLUMNS, POOLED, Cell, in_turn, matches
+from gaussip.studies.cells import COLUMNS, POOLED, Cell, in_turn, marks, matches
 from gaussip.studies.checks import Table, each, number, table, text, whole
 from gaussip.studies.claims import CLAIMS
-from gaussip.studies.marks import marks
 from gaussip.studies.parts import Figure, NetworkDrawings, Published
 
 MEASURES = ("log_mse", "distance", "mse_ratio", "contraction")  # the first two also along rounds

@@ -12,18 +12,7 @@ from gaussip.errors import DesignError
 from gaussip.files.toml import Source
 from gaussip.rows.checks import check_shrinkage, check_unlabelled_weight
 from gaussip.settings import WEIGHTINGS
-from gaussip.studies.checks import (
-    Check,
-    Table,
-    choice,
-    each,
-    fraction,
-    method_name,
-    network_name,
-    not_negative,
-    number,
-    whole,
-)
+from gaussip.studies import checks
 from gaussip.studies.design import SHIPPED
 from gaussip.studies.methods import Method, parse_method
 
@@ -133,7 +122,7 @@ def of_text(text: str, name: str, replicates: int | None = None, rounds: int | N
     design: FeatureDesign = source.converted(source.values, FeatureDesign)
     changed = {key: value for key, value in (("replicates", replicates), ("rounds", rounds)) if value is not None}
     design = msgspec.structs.replace(design, **changed)
-    table = Table(source, (), source.values)
+    table = checks.Table(source, (), source.values)
     for key, check in CHECKS.items():
         table.judge(key, check, getattr(design, key))
     if len({cell.name for cell in design.cells}) < len(design.cells) or not design.methods:
@@ -153,20 +142,20 @@ def _weights(key: str, values: tuple[float, ...]) -> None:
         check_unlabelled_weight(value, labelled=True)
 
 
-CHECKS: dict[str, Check] = {
-    "replicates": whole(1),
-    "seed": whole(0),
+CHECKS: dict[str, checks.Check] = {
+    "replicates": checks.whole(1),
+    "seed": checks.whole(0),
     "components": _components,
-    "train": number(0.01, 0.99, "a fraction from 0.01 to 0.99"),
-    "labelled": fraction,
-    "rounds": whole(1),
-    "tol": not_negative,
-    "reg_covar": not_negative,
+    "train": checks.number(0.01, 0.99, "a fraction from 0.01 to 0.99"),
+    "labelled": checks.fraction,
+    "rounds": checks.whole(1),
+    "tol": checks.not_negative,
+    "reg_covar": checks.not_negative,
     "shrinkage": lambda _, value: check_shrinkage(value),
     "unlabelled_weights": _weights,
-    "methods": each(method_name),
-    "network": network_name,
-    "two_way": network_name,
-    "weighting": choice(WEIGHTINGS),
-    "published": each(lambda _, published: parse_method(published.method, 0.01)),
+    "methods": checks.each(checks.method_name),
+    "network": checks.network_name,
+    "two_way": checks.network_name,
+    "weighting": checks.choice(WEIGHTINGS),
+    "published": checks.each(lambda _, published: parse_method(published.method, 0.01)),
 }
