@@ -1,7 +1,5 @@
 """Rounds and bytes to the pooled estimate, run and reckoned."""
 
-import csv
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ from gaussip.studies.design import of_text
 from gaussip.studies.methods import Method
 from gaussip.studies.report import report
 from gaussip.studies.run import run
+from study_files import rows_of
 
 TOML = """
 replicates = 3
@@ -76,8 +75,7 @@ def test_the_report_tells_them(done):
     made = report(done)
     text = (made.folder / "report.md").read_text(encoding="utf-8")
     assert "rounds to 1e-06" in text
-    with open(made.folder / "costs.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(made.folder / "costs.csv")
     assert len(rows) == 2 * 4 * 2  # networks, methods run and reckoned, levels
     assert {row["rounds"] for row in rows if row["method"].startswith("MNEM") and row["level"] == "1e-06"} == {""}
 

@@ -21,8 +21,8 @@ network = ["circle", "ring"]
 methods = ["mnem", "nnem", "local"]
 """
 
-FIGURE = "[[cells]]\nmethods = ['em']\n[[figures]]\nname = 'a'\ntitle = 'a'\n"
 BARE = "[[cells]]\nmethods = ['em']\n"
+FIGURE = f"{BARE}[[figures]]\nname = 'a'\ntitle = 'a'\n"
 
 
 @pytest.mark.parametrize("name", names())

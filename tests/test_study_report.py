@@ -1,6 +1,5 @@
 """Reports: figures with their tables, published numbers, claims, and the page."""
 
-import csv
 import json
 import math
 import shutil
@@ -20,6 +19,7 @@ from gaussip.studies.folder import Folder
 from gaussip.studies.page import Page
 from gaussip.studies.published import comparisons
 from gaussip.studies.report import report
+from study_files import figure, rows_of
 
 TOML = """
 title = "A & B"
@@ -32,20 +32,6 @@ claims = ["mnem-reaches-whole-sample", "nnem-fails-where-sites-differ", "labels-
 delta = [1, 2]
 labelled = [0, 0.1]
 methods = ["mnem", "nnem"]
-
-[[figures]]
-name = "both"
-title = "log MSE"
-columns = "delta"
-rows = "labelled"
-
-[[figures]]
-name = "by-labels"
-title = "MSE ratio"
-measure = "mse_ratio"
-along = "labelled"
-lines = "delta"
-methods = ["mnem"]
 
 [[published]]
 where = { delta = 2, labelled = 0, method = "mnem" }
@@ -72,6 +58,8 @@ round = 500
 value = -3.0
 source = "elsewhere"
 """
+TOML += figure("both", columns="delta", rows="labelled")
+TOML += figure("by-labels", "MSE ratio", measure="mse_ratio", along="labelled", lines="delta", methods=["mnem"])
 LEVEL = {"em": -4.0, "mnem": -4.02, "nnem": 2.0}
 
 
@@ -94,11 +82,6 @@ def made(tmp_path):
             cell, {"rounds": rounds, "mse": mse, "distance": mse / 2, "bytes": 672 * rounds, "collapsed": gone, **psi}
         )
     return folder
-
-
-def rows_of(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def test_numbers_beside_published_ones(made):
@@ -148,7 +131,7 @@ def test_a_method_that_lost_data_sets_does_not_reach_and_one_that_lost_all_is_wo
 
 
 def test_distances_along_rounds(tmp_path):
-    toml = TOML.replace('title = "log MSE"', 'title = "distance"\nmeasure = "distance"')
+    toml = TOML.replace("title = 'log MSE'", 'title = "distance"\nmeasure = "distance"')
     folder = Folder.for_run(tmp_path / "mine", of_text(toml, "mine"))
     cell = next(c for c in folder.design.cells if c.method.algorithm == "mnem")
     numbers = {"rounds": np.array([0, 1, 10]), "mse": np.ones((3, 12)), "bytes": np.zeros(3, dtype=int)}

@@ -1,18 +1,14 @@
 """What the documentation says of the studies is what their kept tables say."""
 
-import csv
 import re
 from pathlib import Path
 
 import pytest
 
+from study_files import rows_of
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
-
-
-def rows_of(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def test_exact_against_flooding_and_trees():

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,14 @@ import pytest
 from sklearn.mixture import GaussianMixture
 
 from gaussip.errors import DesignError, SettingError
+from gaussip.studies.cells import marks
 from gaussip.studies.comparison import Trial
-from gaussip.studies.compute import compute, marks
+from gaussip.studies.compute import compute
 from gaussip.studies.design import of_text
 from gaussip.studies.folder import Folder
 from gaussip.studies.report import report
 from gaussip.studies.run import run
+from study_files import figure
 
 SMALL = """
 title = "Small"
@@ -32,12 +35,8 @@ contraction = true
 labelled = [0, 0.2]
 eta = [0.05, 0.1]
 methods = ["mnem", "nnem"]
-
-[[figures]]
-name = "small"
-title = "log MSE"
-columns = "labelled"
 """
+SMALL += figure("small", columns="labelled")
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +93,7 @@ def test_the_same_numbers_with_two_jobs_or_one_data_set_at_a_time(design, done, 
         for name, wanted in one.items():
             np.testing.assert_array_equal(two[name], wanted)
     cell = design.cells[-1]
-    alone = compute(cell, replicates=1, seed=design.seed, pooled=done.read(cell.pooled)["psi"][:1])
+    alone = compute(cell, replace(design, replicates=1), pooled=done.read(cell.pooled)["psi"][:1])
     np.testing.assert_array_equal(alone["mse"][:, 0], done.read(cell)["mse"][:, 0])
 
 

@@ -39,9 +39,10 @@ def costs(results: Results) -> list[Cost]:
     spent: list[Cost] = []
     for (setting, network), cells in _settings(results).items():
         for cell in cells:
+            numbers = results.numbers(cell)
             for level in results.design.levels:
                 first = arrivals(results, cell, level)
-                sent = np.interp(first, results.rounds(cell), results.sent(cell))
+                sent = np.interp(first, numbers["rounds"], numbers["bytes"])
                 sent = np.where(np.isfinite(first), sent, np.inf)
                 spent.append(_cost(setting, network, cell.method.label, level, first, sent))
         spent += list(_reckoned(results, setting, network, cells[0]))
@@ -61,8 +62,8 @@ def _settings(results: Results) -> dict[tuple[str, str], list[Cell]]:
 
 def arrivals(results: Results, cell: Cell, level: float) -> NDArray:
     """The first round looked at in which each data set's distance is at most the level, (R,); infinite if none."""
-    near = results.distances(cell) <= level
-    rounds = results.rounds(cell)
+    numbers = results.numbers(cell)
+    near, rounds = numbers["distance"] <= level, numbers["rounds"]
     return np.where(near.any(axis=0), rounds[np.argmax(near, axis=0)].astype(float), np.inf)
 
 

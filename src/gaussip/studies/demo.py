@@ -52,7 +52,9 @@ class Demo(NamedTuple):
     files: list[Path]
 
 
-def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progress], None] | None = None) -> Demo:
+def run_demo(
+    out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progress], None] = lambda method, now: None
+) -> Demo:
     """Fit all methods, draw the pictures into ``out``, which is made if need be."""
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -75,21 +77,15 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
     lines, curves = [], {}
     for method in METHODS:
         target = Theta(*(part[0] for part in pooled[method.semi].theta))
-        trace: list[tuple[int, float]] = []
-
-        def follow(
-            now: Progress,
-            method: Method = method,
-            target: Theta = target,
-            trace: list[tuple[int, float]] = trace,
-        ) -> None:
-            trace.append((now.round, distance(now.theta, target)))
-            if watch is not None:
-                watch(method, now)
-
         if method.algorithm == "em":
             lines.append(_line(method, pooled[method.semi], target, test))
             continue
+        trace: list[tuple[int, float]] = []
+
+        def follow(now: Progress, method: Method = method, target: Theta = target, trace: Any = trace) -> None:
+            trace.append((now.round, distance(now.theta, target)))
+            watch(method, now)
+
         run = method.run(
             begins[method.semi], rows[method.semi], semi.W, max_rounds=max_rounds, watch=follow, **settings
         )

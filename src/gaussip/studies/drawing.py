@@ -38,7 +38,8 @@ def _lines(results: Results, figure: Figure) -> Iterator[Line]:
         yield from _along(results, figure, cells)
         return
     for cell in cells:
-        rounds, curve, collapsed = results.rounds(cell), results.curve(cell, figure.measure), results.collapsed(cell)
+        numbers, curve = results.numbers(cell), results.curve(cell, figure.measure)
+        rounds, collapsed = numbers["rounds"], numbers["collapsed"]
         left = np.mean((collapsed == 0) | (collapsed > rounds[:, None]), axis=1)
         shown = (rounds > 0) & (left > 0.5) & np.isfinite(curve)
         x, y = rounds[shown].tolist(), curve[shown].tolist()

@@ -57,40 +57,28 @@ class Results:
         shown = [f"{key} {value}" for key, value in self.design.varying_of(cell).items()]
         return f"{cell.method.name} ({', '.join(shown)})" if shown else cell.method.name
 
-    def rounds(self, cell: Cell) -> NDArray:
-        """The rounds a cell was looked at, (L,)."""
-        return self._of(cell)["rounds"]
-
     def at(self, cell: Cell, round: int) -> int:
         """The place of a round among those a cell was looked at; 0 is the last."""
         if not round:
             return -1
-        place = np.flatnonzero(self.rounds(cell) == round)
+        place = np.flatnonzero(self.numbers(cell)["rounds"] == round)
         if not place.size:
             raise NotRunError(f"{self.design.name_of(cell)} was not looked at in round {round}")
         return int(place[0])
 
     def log_mse(self, cell: Cell, round: int = 0) -> Value:
         """The log MSE after a round; NaN where every data set has collapsed."""
-        return Value(*log_mean(self._of(cell)["mse"][self.at(cell, round)]))
-
-    def distances(self, cell: Cell) -> NDArray:
-        """The distance of each data set along the rounds, (L, R); NaN once a component collapsed."""
-        return self._of(cell)["distance"]
-
-    def sent(self, cell: Cell) -> NDArray:
-        """Bytes sent by all sites along the rounds, (L,)."""
-        return self._of(cell)["bytes"]
+        return Value(*log_mean(self.numbers(cell)["mse"][self.at(cell, round)]))
 
     def curve(self, cell: Cell, measure: str = "log_mse") -> NDArray:
         """The log MSE, or the mean distance, along the rounds, (L,)."""
         if measure == "log_mse":
-            return np.array([log_mean(mse)[0] for mse in self._of(cell)["mse"]])
-        return np.array([_mean(distance).value for distance in self._of(cell)["distance"]])
+            return np.array([log_mean(mse)[0] for mse in self.numbers(cell)["mse"]])
+        return np.array([_mean(distance).value for distance in self.numbers(cell)["distance"]])
 
     def mse_ratio(self, cell: Cell) -> Value:
         """The last MSE over the whole sample's, over the data sets that are left."""
-        ours, theirs = self._of(cell)["mse"][-1], self._of(cell.pooled)["mse"][-1]
+        ours, theirs = self.numbers(cell)["mse"][-1], self.numbers(cell.pooled)["mse"][-1]
         left = np.isfinite(ours) & np.isfinite(theirs)
         if not left.any():
             return Value(np.nan, np.nan)
@@ -101,11 +89,11 @@ class Results:
 
     def distance(self, cell: Cell) -> Value:
         """The last distance from the whole sample's estimate, mean over the data sets that are left."""
-        return _mean(self._of(cell)["distance"][-1])
+        return _mean(self.numbers(cell)["distance"][-1])
 
     def heterogeneity(self, cell: Cell) -> Value:
         """SE(F)."""
-        return _mean(self._of(cell.pooled)["se_f"])
+        return _mean(self.numbers(cell.pooled)["se_f"])
 
     def norm(self, cell: Cell) -> Value:
         """L_max at the whole sample's estimate."""
@@ -116,19 +104,16 @@ class Results:
         return _mean(self._contraction(cell)[:, 1])
 
     def _contraction(self, cell: Cell) -> NDArray:
-        numbers = self._of(cell.pooled)
+        numbers = self.numbers(cell.pooled)
         if "contraction" not in numbers:
             raise NotRunError("the contraction was not measured; write contraction = true in the design")
         return numbers["contraction"]
 
-    def _of(self, cell: Cell) -> Mapping[str, NDArray]:
+    def numbers(self, cell: Cell) -> Mapping[str, NDArray]:
+        """What `gaussip.studies.compute` gave for a cell."""
         if cell not in self._numbers:
             raise NotRunError(f"{self.design.name_of(cell)} has not been run")
         return self._numbers[cell]
-
-    def collapsed(self, cell: Cell) -> NDArray:
-        """The round of each data set's collapse, 0 where there was none."""
-        return self._of(cell)["collapsed"]
 
     def summary(self) -> Iterator[dict[str, Any]]:
         """A line for each cell: what it ended with."""

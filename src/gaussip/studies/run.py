@@ -107,10 +107,5 @@ def _compute(folder: Folder, cell: Cell, device: str, watch: Callable[[Progress]
     began = time.perf_counter()
     design = folder.design
     pooled: Any = None if cell.method.algorithm == POOLED else folder.read(cell.pooled)["psi"]
-    numbers = compute(
-        cell, replicates=design.replicates, seed=design.seed, device=device, pooled=pooled,
-        with_contraction=design.contraction,
-        looks=design.looks, fine=bool(design.levels), watch=watch,
-    )  # fmt: skip
-    folder.write(cell, numbers)
+    folder.write(cell, compute(cell, design, device=device, pooled=pooled, watch=watch))
     log(folder.path, event="cell", cell=design.name_of(cell), seconds=round(time.perf_counter() - began, 2))

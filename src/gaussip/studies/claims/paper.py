@@ -21,12 +21,12 @@ def _reaches(results: Results) -> Evidence:
 
 
 def _near(results: Results, cell: Cell) -> bool:
-    return abs(behind(results, cell)) < NEAR and not results.collapsed(cell).any()
+    return abs(behind(results, cell)) < NEAR and not results.numbers(cell)["collapsed"].any()
 
 
 def _apart(results: Results, cell: Cell) -> str:
     """How far a cell lies above the whole sample, and how many data sets it lost."""
-    gone = int((results.collapsed(cell) > 0).sum())
+    gone = int((results.numbers(cell)["collapsed"] > 0).sum())
     lost = f", {gone} of {results.design.replicates} collapsed" if gone else ""
     return f"log MSE {behind(results, cell):+.3f} from the whole sample's{lost}"
 
@@ -56,7 +56,7 @@ def settling(results: Results, cell: Cell) -> float:
     """The first round looked at after which the log MSE stays within 0.1 of its last; infinite if none."""
     curve = results.curve(cell)
     stays = np.logical_and.accumulate((np.abs(curve - curve[-1]) < NEAR)[::-1])[::-1]
-    return float(results.rounds(cell)[np.argmax(stays)]) if stays.any() else np.inf
+    return float(results.numbers(cell)["rounds"][np.argmax(stays)]) if stays.any() else np.inf
 
 
 @claim(
@@ -112,7 +112,7 @@ def _ranking(results: Results) -> Evidence:
 @claim("mse-falls-then-rises", "The MSE of MNEM at Delta 1 falls, then rises")
 def _falls(results: Results) -> Evidence:
     for cell in results.others(method="mnem", delta=1.0, labelled=0.0):
-        curve, rounds = results.curve(cell), results.rounds(cell)
+        curve, rounds = results.curve(cell), results.numbers(cell)["rounds"]
         low = int(np.nanargmin(curve))
         turn = f"from {curve[0]:.2f} to {curve[low]:.2f} in round {rounds[low]}, then to {curve[-1]:.2f}"
         yield low > 0 and curve[-1] - curve[low] > 0.05, f"{results.describe(cell)}: {turn}"

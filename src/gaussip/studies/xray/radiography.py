@@ -99,10 +99,9 @@ class Manifest(NamedTuple):
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Columns image, label, site and path as a CSV or Parquet file."""
-        rows = [(image.name, image.label, image.site, image.path.as_posix()) for image in self.images]
-        write_table(
-            path, dict(zip(("image", "label", "site", "path"), map(list, zip(*rows, strict=True)), strict=True))
-        )
+        columns = {"image": "name", "label": "label", "site": "site"}
+        values = {column: [getattr(image, name) for image in self.images] for column, name in columns.items()}
+        write_table(path, {**values, "path": [image.path.as_posix() for image in self.images]})
 
 
 def read_manifest(folder: str | os.PathLike[str], watch: Watch = lambda text, done: None) -> Manifest:
