@@ -179,8 +179,8 @@ def test_lines_of_keys_after_long_values():
         "f.toml",
         DesignError,
     )
-    found = [str(source.error("no", path)) for path in (("list",), ("b",), ("t", 1, "x"), ("t", 0, "y"))]
-    assert found == [f"f.toml, line {n}: no" for n in (5, 9, 13, 10)]
+    result = [str(source.error("no", path)) for path in (("list",), ("b",), ("t", 1, "x"), ("t", 0, "y"))]
+    assert result == [f"f.toml, line {n}: no" for n in (5, 9, 13, 10)]
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gaussip.findings.decay import REST
-from gaussip.findings.evidence import Evidence
-from gaussip.findings.finding import Finding
 from gaussip.plots.style import Drawing, colour, set_title, style
+
+if TYPE_CHECKING:
+    from gaussip.findings.evidence import Evidence
+    from gaussip.findings.finding import Finding
 
 MEASURES = {"log_likelihood": "log-likelihood", "change": "change", "disagreement": "disagreement"}
 
@@ -20,6 +21,8 @@ def draw_diagnosis(run: Evidence, findings: Sequence[Finding]) -> Drawing:
 
     Where the change is expected to fall further, a dashed line leads there.
     """
+    from gaussip.findings.decay import REST  # not at the top: it loads scikit-learn, which other figures do not need
+
     with style() as plt:
         figure, panels = plt.subplots(len(MEASURES), 1, figsize=(6.6, 5.6), sharex=True)
         axes = dict(zip(MEASURES, panels, strict=True))
