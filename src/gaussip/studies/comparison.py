@@ -72,7 +72,7 @@ class Trial:
             stream = streams(sequence, 5)[-1]  # the data take the first four
             self._begins.append(paper_start(self.data[-1].truth, noise, stream))
         self.W = mixing_weights(network, range(setting.n_sites), mixing, seed)
-        self._truth = pack(_per_replicate([data.truth for data in self.data]))
+        self._truth = pack(per_replicate([data.truth for data in self.data]))
         self._together, self._warned = replicates, False
 
     def rows_of(self, replicate: int, labels: bool, device: str) -> Rows:
@@ -147,7 +147,7 @@ class Trial:
                 distance = np.sqrt(np.mean(apart, axis=-1))
             looks.append((mse, distance, sent))
 
-        begin = _per_replicate(self._begins[some])
+        begin = per_replicate(self._begins[some])
         look(begin, 0)
         last: tuple[Theta, int] = (begin, 0)
 
@@ -241,6 +241,6 @@ def _joined(traces: Sequence[Trace]) -> Trace:
     )
 
 
-def _per_replicate(thetas: Sequence[Theta]) -> Theta:
+def per_replicate(thetas: Sequence[Theta]) -> Theta:
     """Thetas of replicates as one with leading axes (R, 1), the same for all sites of a replicate."""
     return Theta(*(np.stack(parts)[:, None] for parts in zip(*thetas, strict=True)))

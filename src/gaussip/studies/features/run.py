@@ -20,6 +20,7 @@ from gaussip.rows.rows import Rows
 from gaussip.simulation.history import Progress
 from gaussip.simulation.run import simulate
 from gaussip.studies.cells import POOLED
+from gaussip.studies.comparison import per_replicate
 from gaussip.studies.features import scores
 from gaussip.studies.features.design import Cell, FeatureDesign, Loaded
 from gaussip.studies.features.folder import FeatureFolder, digest_of, kept_basis
@@ -102,7 +103,7 @@ def compute(
     semi, table = cell.method.semi, splits[0].table
     R, M = len(splits), len(table.names)
     begins = [split.from_labels if semi else split.from_kmeans for split in splits]
-    start = Theta(*(np.stack(parts)[:, None] for parts in zip(*begins, strict=True)))
+    start = per_replicate(begins)
     rows = Rows.stack([split.rows(semi, cell.unlabelled_weight, device) for split in splits])
     alone = cell.method.algorithm == LOCAL
     if alone:  # every site by itself: one that collapses does not end the others

@@ -142,16 +142,14 @@ def _features(
 def _open_parts(folder: Path, settings: dict[str, Any]) -> Path:
     """The folder of finished batches, rejected if they were made with other settings."""
     note = folder / "settings.json"
+    if folder.is_dir() and not note.exists() and any(not path.name.startswith(".") for path in folder.iterdir()):
+        raise FileError(f"{folder} holds something else; move it, or choose another name for the features")
     try:
         folder.mkdir(exist_ok=True)
         if not note.exists():
-            if any(not path.name.startswith(".") for path in folder.iterdir()):
-                raise FileError(f"{folder} holds something else; move it, or choose another name for the features")
             write_texts(folder, {note.name: json.dumps(settings, indent=2)})
         before = json.loads(note.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        if isinstance(error, FileError):
-            raise
         raise FileError(f"{folder} cannot be used: {error}; delete it to start again") from error
     differ = [
         f"{name} was {_short(before.get(name))} and is {_short(value)}"
