@@ -63,9 +63,9 @@ def test_rounds_of_exchange_alone_are_looked_at_too(monkeypatch):
 
 def test_a_replicate_s_numbers_do_not_depend_on_how_many_there_are():
     setting, methods = Setting(n_rows=600, n_sites=3, spread="homogeneous"), [parse_method("em", 0.1)]
-    one, three = (compare(Trial(setting, replicates=r), methods, max_rounds=500, tol=1e-6)[0] for r in (1, 3))
-    assert one.rounds < three.rounds < 500  # the others took longer to converge
-    assert one.mse[0] == three.mse[0]
+    single, three = (compare(Trial(setting, replicates=r), methods, max_rounds=500, tol=1e-6)[0] for r in (1, 3))
+    assert single.rounds < three.rounds < 500  # the others took longer to converge
+    assert single.mse[0] == three.mse[0]
 
 
 def test_semi_mnem_reaches_the_pooled_error_and_nnem_does_not():

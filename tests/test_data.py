@@ -31,15 +31,15 @@ def test_samples_have_the_mixture_s_moments():
 
 
 def test_drawing_is_a_function_of_setting_and_seed():
-    one, again, other = (draw(Setting(n_rows=200, n_sites=4), seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one.X, again.X)
-    np.testing.assert_array_equal(one.sites, again.sites)
-    assert not np.array_equal(one.X, other.X)
+    first, again, other = (draw(Setting(n_rows=200, n_sites=4), seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.X, again.X)
+    np.testing.assert_array_equal(first.sites, again.sites)
+    assert not np.array_equal(first.X, other.X)
     sequence = np.random.SeedSequence(1)
     np.testing.assert_array_equal(draw(Setting(n_rows=200), sequence).X, draw(Setting(n_rows=200), sequence).X)
-    np.testing.assert_array_equal(draw(Setting(n_rows=200, n_sites=4), np.int64(1)).X, one.X)
+    np.testing.assert_array_equal(draw(Setting(n_rows=200, n_sites=4), np.int64(1)).X, first.X)
     labelled = draw(Setting(n_rows=200, n_sites=4, labelled=0.5, spread="homogeneous"), 1)
-    np.testing.assert_array_equal(one.X, labelled.X)  # the same rows, dealt and labelled otherwise
+    np.testing.assert_array_equal(first.X, labelled.X)  # the same rows, dealt and labelled otherwise
 
 
 def test_heterogeneous_is_sorted_and_homogeneous_is_not():

@@ -43,11 +43,11 @@ def test_the_readme_s_table_is_this_one(demo):
 def test_the_sites_as_processes_give_the_simulation_s_models(tmp_path):
     """One is killed half-way and started again; all eight models are the simulation's."""
     seen = []
-    found = run_sites(tmp_path, 3000, lambda statuses, note: seen.append(note))
-    assert found.equal == [True] * 8
-    assert 1500 <= found.killed_in_round < 3000
-    assert f"{found.killed} was killed" in seen[-1]
-    log = (found.folder / f"{found.killed}.log").read_text()
+    result = run_sites(tmp_path, 3000, lambda statuses, note: seen.append(note))
+    assert result.equal == [True] * 8
+    assert 1500 <= result.killed_in_round < 3000
+    assert f"{result.killed} was killed" in seen[-1]
+    log = (result.folder / f"{result.killed}.log").read_text()
     assert log.count("started: site") == 2
 
 

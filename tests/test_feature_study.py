@@ -59,10 +59,10 @@ def done(table, tmp_path_factory):
 def test_aucs_are_scikit_learn_s():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 200)
-    found = np.round(rng.normal(size=(200, 3)) + (labels[:, None] == np.arange(3)), 1)  # with ties
-    wanted = [roc_auc_score(labels == c, found[:, c]) for c in range(3)]
-    np.testing.assert_allclose(scores.aucs(found, labels), wanted, rtol=1e-12)
-    assert np.isnan(scores.aucs(found, np.zeros(200, dtype=int))).all()
+    result = np.round(rng.normal(size=(200, 3)) + (labels[:, None] == np.arange(3)), 1)  # with ties
+    wanted = [roc_auc_score(labels == c, result[:, c]) for c in range(3)]
+    np.testing.assert_allclose(scores.aucs(result, labels), wanted, rtol=1e-12)
+    assert np.isnan(scores.aucs(result, np.zeros(200, dtype=int))).all()
 
 
 def test_log_odds_keep_the_order_where_probabilities_round_to_one():
@@ -143,9 +143,9 @@ def test_the_command_line_is_killed_and_goes_on(done, table, tmp_path):
     made = gaussip(*words, "--json")
     assert made.returncode == 0, made.stderr
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    told = json.loads(made.stdout)
-    assert told["missing"] == 0
-    assert told["lines"][0]["method"] == "start"
+    answer = json.loads(made.stdout)
+    assert answer["missing"] == 0
+    assert answer["lines"][0]["method"] == "start"
     for cell in done.design.cells:
         for mine, theirs in zip(FeatureFolder.for_report(tmp_path / "out").read(cell), done.read(cell), strict=True):
             np.testing.assert_array_equal(mine["auc"], theirs["auc"])
@@ -215,9 +215,9 @@ def test_more_replicates_and_damaged_folders(done, table, tmp_path):
     assert "small.toml --data" in (report(more).folder / "report.md").read_text()
     for name in ("study.toml", "table.csv"):
         (tmp_path / "out" / name).rename(tmp_path / name)
-        told = gaussip("study", "report", tmp_path / "out")
-        assert told.returncode == 2
-        assert f"{name} cannot be read" in told.stderr
+        shown = gaussip("study", "report", tmp_path / "out")
+        assert shown.returncode == 2
+        assert f"{name} cannot be read" in shown.stderr
         (tmp_path / name).rename(tmp_path / "out" / name)
     (tmp_path / "out" / "study.json").write_text("{")
     with pytest.raises(DesignError, match=r"study\.json cannot be read"):
@@ -227,7 +227,7 @@ def test_more_replicates_and_damaged_folders(done, table, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("labelled = 0.5", "labelled = 1.5", "line 6: labelled = 1.5 must be from 0 to 1"),
+        ("labelled = 0.5", "labelled = 1.5", "line 6: labelled = 1.5 must be a fraction in [0, 1]"),
         ('"local"', '"semi-local"', "write 'local' for 'semi-local'"),
         ("shrinkage = 0.1", "shrinkage = 2.0", "shrinkage=2.0 must be a number in"),
         ("[1.0, 0.1]", "[]", "unlabelled_weights is empty"),

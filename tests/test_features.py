@@ -23,8 +23,8 @@ WORDS = {
 }
 
 
-def assert_same(found, wanted):
-    for mine, theirs in zip(found, wanted, strict=True):
+def assert_same(result, wanted):
+    for mine, theirs in zip(result, wanted, strict=True):
         if theirs is None:
             assert mine is None
         else:
@@ -45,20 +45,20 @@ def test_the_float_type_is_kept(tmp_path):
     write_features(path, FeatureTable(X.astype(np.float16), **WORDS))
     assert read_features(path).features.dtype == np.float16
     np.savez(path, features=X.astype(int), label=[0, 1, -1, 0], site=[1, 1, 2, 2])
-    found = read_features(path)
-    assert found.features.dtype == float
-    assert found.label.tolist() == ["0", "1", "", "0"]
-    assert found.site.tolist() == ["1", "1", "2", "2"]
+    result = read_features(path)
+    assert result.features.dtype == float
+    assert result.label.tolist() == ["0", "1", "", "0"]
+    assert result.site.tolist() == ["1", "1", "2", "2"]
 
 
 def test_csv(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("site,age,label,dose\n01,1,sick,0.5\n1,2,,1.5\n")
-    found = read_features(path)
-    assert found.features.tolist() == [[1, 0.5], [2, 1.5]]
-    assert found.label.tolist() == ["sick", ""]
-    assert found.site.tolist() == ["01", "1"]
-    assert found.image is found.split is None
+    result = read_features(path)
+    assert result.features.tolist() == [[1, 0.5], [2, 1.5]]
+    assert result.label.tolist() == ["sick", ""]
+    assert result.site.tolist() == ["01", "1"]
+    assert result.image is result.split is None
 
 
 def bad(row, value):
@@ -68,7 +68,7 @@ def bad(row, value):
 
 
 @pytest.mark.parametrize(
-    ("arrays", "told"),
+    ("arrays", "message"),
     [
         ({"features": X, "label": WORDS["label"]}, "lacks the arrays 'site'; it has 'features', 'label'"),
         ({"x": X}, "lacks the arrays 'features', 'label', 'site'"),
@@ -84,9 +84,9 @@ def bad(row, value):
         ({"features": X[:, :0], **WORDS}, "has 4 rows of 0 features"),
     ],
 )
-def test_refused_arrays(tmp_path, arrays, told):
+def test_refused_arrays(tmp_path, arrays, message):
     np.savez(tmp_path / "bad.npz", **arrays)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         read_features(tmp_path / "bad.npz")
 
 
@@ -97,7 +97,7 @@ def test_no_pickle_is_opened(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "message"),
     [
         ({"site": ["a", "b"], "x": [1.0, 2.0]}, "lacks the columns 'label'; it has 'site', 'x'"),
         ({"x": [1.0, 2.0]}, "lacks the columns 'label', 'site'"),
@@ -108,9 +108,9 @@ def test_no_pickle_is_opened(tmp_path):
         ({"site": ["a", "b"], "label": ["s", "w"]}, "has 2 rows of 0 features"),
     ],
 )
-def test_refused_columns(tmp_path, columns, told):
+def test_refused_columns(tmp_path, columns, message):
     pa.parquet.write_table(pa.table(columns), tmp_path / "bad.parquet")
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         read_features(tmp_path / "bad.parquet")
 
 

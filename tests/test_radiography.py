@@ -104,24 +104,24 @@ def test_what_is_remarked(folder):
     (images / "COVID-7.png").write_bytes(b"")
     Image.fromarray(np.full((8, 8), 40_000, dtype=np.uint16)).save(images / "COVID-8.png")
     manifest = read_manifest(folder)
-    told = manifest.remarks
-    assert told.sources == ("example.org",)
+    message = manifest.remarks
+    assert message.sources == ("example.org",)
     assert manifest.counts()["example.org"]["covid"] == 1
     assert list(manifest.counts())[-1] == "example.org"
-    assert told.no_source == ("COVID/images/COVID-4.png", "COVID/images/COVID-200.png")
-    assert told.no_image == ("COVID-99",)
-    assert told.twice == ("COVID-1",)
+    assert message.no_source == ("COVID/images/COVID-4.png", "COVID/images/COVID-200.png")
+    assert message.no_image == ("COVID-99",)
+    assert message.twice == ("COVID-1",)
     assert manifest.images[0].site == "BIMCV"  # the first row counts
-    assert [line.partition(" (")[0] for line in told.unreadable] == [
+    assert [line.partition(" (")[0] for line in message.unreadable] == [
         f"COVID/images/COVID-{j}.png" for j in range(5, 9)
     ]
-    assert told.unreadable[1].endswith("(no image)")
-    assert told.unreadable[2].endswith("(an empty file)")
-    assert "not 8-bit" in told.unreadable[3]
-    assert told.same == (("COVID/images/COVID-1.png", "Normal/images/Normal-1.png"),)
+    assert message.unreadable[1].endswith("(no image)")
+    assert message.unreadable[2].endswith("(an empty file)")
+    assert "not 8-bit" in message.unreadable[3]
+    assert message.same == (("COVID/images/COVID-1.png", "Normal/images/Normal-1.png"),)
     left = {image.path.as_posix() for image in manifest.images}
-    assert not left & {*told.no_source, *(f"COVID/images/COVID-{j}.png" for j in range(5, 9))}
-    lines = "\n".join(told.lines())
+    assert not left & {*message.no_source, *(f"COVID/images/COVID-{j}.png" for j in range(5, 9))}
+    lines = "\n".join(message.lines())
     for name in ("example.org", "COVID-200.png", "COVID-99", "'COVID-1'", "COVID-5.png", "Normal-1.png"):
         assert name in lines
 
@@ -214,9 +214,9 @@ def test_images_are_never_overwritten(made, tmp_path):
 
 def test_the_help():
     for name in ("check", "features", "stand-in"):
-        told = CliRunner().invoke(app, ["xray", name, "--help"], env={"COLUMNS": "200"}).output
-        assert f"Example: gaussip xray {name}" in told
-        assert "--json" in told
+        message = CliRunner().invoke(app, ["xray", name, "--help"], env={"COLUMNS": "200"}).output
+        assert f"Example: gaussip xray {name}" in message
+        assert "--json" in message
 
 
 def test_the_commands(tmp_path):
@@ -249,9 +249,9 @@ def test_the_real_sample():
 
 @pytest.mark.skipif(not SAMPLE.is_dir(), reason="the database's sample is not on this machine")
 def test_the_workbooks_give_the_published_counts():
-    found = [
+    result = [
         (site_of(url), label)
         for name, label in CLASSES.items()
         for _, url in read_workbook(SAMPLE / f"{name}.metadata.xlsx")
     ]
-    assert {cell: found.count(cell) for cell in set(found)} == CELLS
+    assert {cell: result.count(cell) for cell in set(result)} == CELLS

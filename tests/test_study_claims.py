@@ -7,7 +7,6 @@ from gaussip.studies.claims import CLAIMS, verdicts
 from gaussip.studies.design import load, names
 from gaussip.studies.folder import Folder
 from gaussip.studies.report import report
-from gaussip.studies.results import Results
 
 
 def test_every_claim_is_named_by_a_design_and_every_design_that_runs_has_one():
@@ -41,8 +40,8 @@ def test_what_collapsed_everywhere_is_worst(tmp_path, study, claim, gone, verdic
         numbers = {"rounds": np.array([0, cell.rounds]), "mse": mse, "distance": mse, "bytes": np.zeros(2, dtype=int)}
         se_f = {"se_f": mse[0], "contraction": mse.T} if cell.method.algorithm == "em" else {}
         folder.write(cell, {**numbers, "collapsed": np.full(design.replicates, int(lost)), **se_f})
-    (found,) = [one for one in verdicts(Results(folder)) if one.name == claim]
-    assert found.verdict == verdict, found.evidence
+    (result,) = [judged for judged in verdicts(folder.results()) if judged.name == claim]
+    assert result.verdict == verdict, result.evidence
 
 
 @pytest.mark.parametrize("study", [name for name in names() if load(name).cells])
@@ -50,10 +49,14 @@ def test_a_report_of_a_run_that_has_hardly_begun(tmp_path, study):
     """The whole sample's cells are done first; here there is one, or none."""
     design = load(study)
     folder = Folder.for_run(tmp_path / study, design)
-    assert {one.verdict for one in report(folder).verdicts} == {"not run"}
-    found = {"rounds": np.array([0, 20_000]), "mse": np.ones((2, design.replicates)), "bytes": np.zeros(2, dtype=int)}
-    found |= {"distance": found["mse"] * np.nan, "collapsed": np.zeros(design.replicates, dtype=int)}
-    folder.write(design.cells[0], found)
+    assert {claim.verdict for claim in report(folder).verdicts} == {"not run"}
+    result = {
+        "rounds": np.array([0, 20_000]),
+        "mse": np.ones((2, design.replicates)),
+        "bytes": np.zeros(2, dtype=int),
+    }
+    result |= {"distance": result["mse"] * np.nan, "collapsed": np.zeros(design.replicates, dtype=int)}
+    folder.write(design.cells[0], result)
     made = report(folder)
-    assert {one.verdict for one in made.verdicts} == {"not run"}
+    assert {claim.verdict for claim in made.verdicts} == {"not run"}
     assert made.missing == len(design.cells) - 1

@@ -1,7 +1,5 @@
 """Rounds and bytes to the pooled estimate, run and reckoned."""
 
-import csv
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -13,8 +11,8 @@ from gaussip.studies.costs import costs
 from gaussip.studies.design import of_text
 from gaussip.studies.methods import Method
 from gaussip.studies.report import report
-from gaussip.studies.results import Results
 from gaussip.studies.run import run
+from study_files import rows_of
 
 TOML = """
 replicates = 3
@@ -41,19 +39,19 @@ def done(tmp_path_factory):
 
 
 def test_rounds_and_bytes_of_methods_that_were_run(done):
-    found = {(one.network, one.method, one.level): one for one in costs(Results(done))}
-    one = found["ring", "exact", 1e-6]
-    assert one.reached == one.data_sets == 3
+    spent = {(cost.network, cost.method, cost.level): cost for cost in costs(done.results())}
+    cost = spent["ring", "exact", 1e-6]
+    assert cost.reached == cost.data_sets == 3
     cell = next(c for c in done.design.cells if c.method.algorithm == "exact" and c.network == "ring")
     kept = done.read(cell)
     first = [kept["rounds"][np.flatnonzero(kept["distance"][:, r] <= 1e-6)[0]] for r in range(3)]
-    assert one.rounds == np.median(first)
-    assert one.worst == max(first)
-    assert one.bytes == kept["bytes"][kept["rounds"] == one.rounds][0]
-    assert found["ring", "exact", 1e-2].rounds < one.rounds
-    assert found["ring", "MNEM, eta = 0.05", 1e-6].reached == 0
-    assert np.isinf(found["ring", "MNEM, eta = 0.05", 1e-6].rounds)
-    assert [one.verdict for one in verdicts(Results(done))] == ["kept", "kept"]
+    assert cost.rounds == np.median(first)
+    assert cost.worst == max(first)
+    assert cost.bytes == kept["bytes"][kept["rounds"] == cost.rounds][0]
+    assert spent["ring", "exact", 1e-2].rounds < cost.rounds
+    assert spent["ring", "MNEM, eta = 0.05", 1e-6].reached == 0
+    assert np.isinf(spent["ring", "MNEM, eta = 0.05", 1e-6].rounds)
+    assert [claim.verdict for claim in verdicts(done.results())] == ["kept", "kept"]
 
 
 def test_flooding_and_trees_are_reckoned_from_pooled_em(done):
@@ -63,10 +61,10 @@ def test_flooding_and_trees_are_reckoned_from_pooled_em(done):
     psi = done.read(cell)["psi"]
     trace = trial.run(Method("em", 1.0, False), max_rounds=200, tol=0.0, marks=range(200), pooled=psi)
     iterations = np.median(np.argmax(trace.distance <= 1e-6, axis=0))
-    found = {(one.network, one.method): one for one in costs(Results(done)) if one.level == 1e-6}
+    spent = {(cost.network, cost.method): cost for cost in costs(done.results()) if cost.level == 1e-6}
     vector = 8 * 3 * 6
     for network, graph in (("ring", nx.cycle_graph(6)), ("star", nx.star_graph(5))):
-        flooding, tree = found[network, "flooding (reckoned)"], found[network, "tree sums (reckoned)"]
+        flooding, tree = spent[network, "flooding (reckoned)"], spent[network, "tree sums (reckoned)"]
         assert flooding.rounds == pytest.approx(iterations * nx.diameter(graph), rel=0.1)
         assert flooding.bytes == pytest.approx(iterations * 6 * 5 * vector, rel=0.1)
         assert tree.rounds == pytest.approx(iterations * 2 * nx.radius(graph), rel=0.1)
@@ -77,8 +75,7 @@ def test_the_report_tells_them(done):
     made = report(done)
     text = (made.folder / "report.md").read_text(encoding="utf-8")
     assert "rounds to 1e-06" in text
-    with open(made.folder / "costs.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(made.folder / "costs.csv")
     assert len(rows) == 2 * 4 * 2  # networks, methods run and reckoned, levels
     assert {row["rounds"] for row in rows if row["method"].startswith("MNEM") and row["level"] == "1e-06"} == {""}
 

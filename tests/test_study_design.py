@@ -21,8 +21,8 @@ network = ["circle", "ring"]
 methods = ["mnem", "nnem", "local"]
 """
 
-FIGURE = "[[cells]]\nmethods = ['em']\n[[figures]]\nname = 'a'\ntitle = 'a'\n"
 BARE = "[[cells]]\nmethods = ['em']\n"
+FIGURE = f"{BARE}[[figures]]\nname = 'a'\ntitle = 'a'\n"
 
 
 @pytest.mark.parametrize("name", names())
@@ -114,7 +114,7 @@ def test_fractions_in_turn():
         (3, "delta = []", "delta = [] gives no value"),
         (3, "rows = 30.5", "rows = 30.5 must be a whole number"),
         (3, 'spread = "odd"', "odd"),
-        (3, "speed = 3", "unknown key 'speed'; a cell's keys are rows"),
+        (3, "speed = 3", "unknown key 'speed'; there are rows"),
         (3, "rounds = 0", "rounds = 0 must be a whole number of at least 1"),
         (2, "rows = 5", "5 rows are too few for 4 sites"),
     ],
@@ -135,8 +135,8 @@ def test_errors_name_the_line(line, text, says):
         ("[[cells]]\nsites = 4\n", "line 1: methods are missing"),
         ("[[cells]]\nmethods = ['best']\n", "line 2: there is no algorithm 'best'"),
         ("[[cells]]\nmethods = ['semi-mnem']\n", "write 'mnem' for 'semi-mnem'"),
-        ("[[cells]]\nmethods = [3]\n", "line 2: methods: 3 is no method"),
-        ("replicates = 2\nseed = -1\n[[cells]]\nmethods = ['em']\n", "line 2: seed must be at least 0, not -1"),
+        ("[[cells]]\nmethods = [3]\n", "line 2: methods: 3 is not a method"),
+        ("replicates = 2\nseed = -1\n[[cells]]\nmethods = ['em']\n", "line 2: seed = -1 must be a whole number"),
         ("claims = [['x']]\n[[cells]]\nmethods = ['em']\n", "line 1: claims = ['x'] must be a text"),
         ("[drawing]\nnetworks = [3]\nsites = 5\n", "line 2: networks = 3 must be a text"),
         (BARE + "[[figures]]\nname = 3\ntitle = 'a'\n", "line 4: name = 3 must be a text"),
@@ -145,7 +145,7 @@ def test_errors_name_the_line(line, text, says):
         (FIGURE, "line 3: no cell is drawn"),
         (FIGURE + "methods = ['em']\nwhere = { delta = 7 }\n", "line 3: no cell is drawn"),
         ("delta = [1, 2]\n" + FIGURE + "methods = ['em']\n", "line 4: cells differ in delta too: add it to rows"),
-        (FIGURE + "along = 'rounds'\n", "'rounds' is no column; there are round, rows"),
+        (FIGURE + "along = 'rounds'\n", "'rounds' is not a column; there are round, rows"),
         (FIGURE + "where = { method = 'semi-em' }\n", "line 6: where: write method = 'em'"),
         (FIGURE + "measure = 'mse_ratio'\n", "along round there are log_mse, dist"),
         (FIGURE + "along = 'delta'\nmeasure = 'contraction'\n", "needs contraction ="),
@@ -154,17 +154,17 @@ def test_errors_name_the_line(line, text, says):
         ("[[cells]]\nmethods = ['em=0.1']\n", "em has no step; write em"),
         (BARE + "[[published]]\nvalue = 1\nsource = 's'\nround = 25\nwhere = {delta = 2}\n", "line 6: round 25"),
         ("sites = 4\n[[cells]]\nmethods = ['em']\nlabelled = [[0, 0, 0, 0, 1]]\n", "5 fractions in turn for 4 sites"),
-        ("replicates = 0\n[[cells]]\nmethods = ['em']\n", "line 1: replicates must be at least 1"),
+        ("replicates = 0\n[[cells]]\nmethods = ['em']\n", "line 1: replicates = 0 must be a whole number of"),
         ("replicates = 'ten'\n[[cells]]\nmethods = ['em']\n", "line 1: replicates = 'ten' must be a whole number"),
         ("claims = ['mine']\n[[cells]]\nmethods = ['em']\n", "line 1: there is no claim 'mine'"),
         ("cells = 3\n", "cells are tables"),
         ("[drawing]\nnetworks = ['circle(30)']\nsites = 5\n", "line 2: circle(30) over 5 sites"),
         ("[drawing]\nsites = 5\n", "line 1: networks is missing"),
-        (FIGURE + "rows = 'age'\n", "line 6: rows = 'age' is no"),
+        (FIGURE + "rows = 'age'\n", "line 6: rows = 'age' is not a"),
         (BARE + "[[figures]]\nname = 'a/b'\ntitle = 'a'\n", "line 4: name = 'a/b' must be"),
         (FIGURE + "measure = 'x'\n", "line 6: measure = 'x'"),
         (BARE + "[[published]]\nvalue = 1\nsource = 's'\nwhere = {delta = 9}\n", "line 6: where = "),
-        (BARE + "[[published]]\nvalue = 1\nsource = 's'\nwhere = {age = 9}\n", "'age' is no column"),
+        (BARE + "[[published]]\nvalue = 1\nsource = 's'\nwhere = {age = 9}\n", "'age' is not a column"),
     ],
 )  # fmt: skip
 def test_what_is_refused(text, says):
@@ -179,8 +179,8 @@ def test_lines_of_keys_after_long_values():
         "f.toml",
         DesignError,
     )
-    found = [str(source.error("no", path)) for path in (("list",), ("b",), ("t", 1, "x"), ("t", 0, "y"))]
-    assert found == [f"f.toml, line {n}: no" for n in (5, 9, 13, 10)]
+    result = [str(source.error("no", path)) for path in (("list",), ("b",), ("t", 1, "x"), ("t", 0, "y"))]
+    assert result == [f"f.toml, line {n}: no" for n in (5, 9, 13, 10)]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_names_and_files_that_are_not_there(tmp_path):
         load(tmp_path / "none.toml")
     (tmp_path / "mine.toml").write_text(SMALL)
     assert load(tmp_path / "mine.toml").name == "mine"
-    with pytest.raises(DesignError, match="replicates must be at least 1"):
+    with pytest.raises(SettingError, match="replicates = 0 must be a whole number of at least 1"):
         load("figure2", replicates=0)
 
 

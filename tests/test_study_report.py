@@ -1,6 +1,5 @@
 """Reports: figures with their tables, published numbers, claims, and the page."""
 
-import csv
 import json
 import math
 import shutil
@@ -20,7 +19,7 @@ from gaussip.studies.folder import Folder
 from gaussip.studies.page import Page
 from gaussip.studies.published import comparisons
 from gaussip.studies.report import report
-from gaussip.studies.results import Results
+from study_files import figure, rows_of
 
 TOML = """
 title = "A & B"
@@ -33,20 +32,6 @@ claims = ["mnem-reaches-whole-sample", "nnem-fails-where-sites-differ", "labels-
 delta = [1, 2]
 labelled = [0, 0.1]
 methods = ["mnem", "nnem"]
-
-[[figures]]
-name = "both"
-title = "log MSE"
-columns = "delta"
-rows = "labelled"
-
-[[figures]]
-name = "by-labels"
-title = "MSE ratio"
-measure = "mse_ratio"
-along = "labelled"
-lines = "delta"
-methods = ["mnem"]
 
 [[published]]
 where = { delta = 2, labelled = 0, method = "mnem" }
@@ -73,6 +58,8 @@ round = 500
 value = -3.0
 source = "elsewhere"
 """
+TOML += figure("both", columns="delta", rows="labelled")
+TOML += figure("by-labels", "MSE ratio", measure="mse_ratio", along="labelled", lines="delta", methods=["mnem"])
 LEVEL = {"em": -4.0, "mnem": -4.02, "nnem": 2.0}
 
 
@@ -97,13 +84,8 @@ def made(tmp_path):
     return folder
 
 
-def rows_of(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def test_numbers_beside_published_ones(made):
-    near, errors, bare, missing = comparisons(Results(made))
+    near, errors, bare, missing = comparisons(made.results())
     assert near.verdict == "reproduced"
     assert near.measured == pytest.approx(-4.02)
     assert near.difference == pytest.approx(0.03)
@@ -118,30 +100,30 @@ def test_numbers_beside_published_ones(made):
 
 
 def test_claims_are_kept_or_refuted_by_the_numbers(made):
-    reach, fails, labels = verdicts(Results(made))
-    assert [one.verdict for one in (reach, fails, labels)] == ["kept", "kept", "kept"]
+    reach, fails, labels = verdicts(made.results())
+    assert [item.verdict for item in (reach, fails, labels)] == ["kept", "kept", "kept"]
     assert fails.evidence[0] == (
         "NNEM (delta 1, labelled 0): log MSE +6.000 from the whole sample's, 1 of 12 collapsed"
     )
     cell = next(c for c in made.design.cells if c.method.algorithm == "mnem" and c.setting.delta == 2)
-    found = made.read(cell)
-    made.write(cell, {**found, "mse": found["mse"] * np.exp(0.2)})
-    assert verdicts(Results(made))[0].verdict == "refuted"
-    assert "(fails)" in "".join(verdicts(Results(made))[0].evidence)
+    result = made.read(cell)
+    made.write(cell, {**result, "mse": result["mse"] * np.exp(0.2)})
+    assert verdicts(made.results())[0].verdict == "refuted"
+    assert "(fails)" in "".join(verdicts(made.results())[0].evidence)
     for cell in made.design.cells:
         if cell.method.algorithm == "mnem":
             made.file_of(cell).unlink()
-    assert [one.verdict for one in verdicts(Results(made))] == ["not run", "kept", "not run"]
+    assert [item.verdict for item in verdicts(made.results())] == ["not run", "kept", "not run"]
 
 
 def test_a_method_that_lost_data_sets_does_not_reach_and_one_that_lost_all_is_worst(made):
     for cell in made.design.cells:
         if cell.method.algorithm == "mnem" and cell.setting.delta == 2:
-            found = made.read(cell)
-            found["collapsed"][0] = 7
-            found["mse"][1:, 0] = np.nan
-            made.write(cell, found)
-    reach = verdicts(Results(made))[0]
+            result = made.read(cell)
+            result["collapsed"][0] = 7
+            result["mse"][1:, 0] = np.nan
+            made.write(cell, result)
+    reach = verdicts(made.results())[0]
     assert reach.verdict == "refuted"
     assert "1 of 12 collapsed (fails)" in reach.evidence[0]
     # the same data sets are compared: what is left has lost as much as the whole sample's
@@ -149,7 +131,7 @@ def test_a_method_that_lost_data_sets_does_not_reach_and_one_that_lost_all_is_wo
 
 
 def test_distances_along_rounds(tmp_path):
-    toml = TOML.replace('title = "log MSE"', 'title = "distance"\nmeasure = "distance"')
+    toml = TOML.replace("title = 'log MSE'", 'title = "distance"\nmeasure = "distance"')
     folder = Folder.for_run(tmp_path / "mine", of_text(toml, "mine"))
     cell = next(c for c in folder.design.cells if c.method.algorithm == "mnem")
     numbers = {"rounds": np.array([0, 1, 10]), "mse": np.ones((3, 12)), "bytes": np.zeros(3, dtype=int)}
@@ -198,10 +180,10 @@ def test_figures_have_their_tables_and_are_pictures(made):
 def test_what_collapsed_at_once_is_a_cross(made):
     for cell in made.design.cells:
         if cell.method.algorithm == "nnem":
-            found = made.read(cell)
-            found["collapsed"][:] = 1
-            found["mse"][1:] = np.nan
-            made.write(cell, found)
+            result = made.read(cell)
+            result["collapsed"][:] = 1
+            result["mse"][1:] = np.nan
+            made.write(cell, result)
     report(made)
     drawn = [r for r in rows_of(made.path / "report" / "both.csv") if r["line"] == "NNEM" and r["row"] == "r = 0"]
     assert [(r["round"], float(r["log MSE"])) for r in drawn] == [("1", pytest.approx(5.0))] * 2
@@ -262,12 +244,12 @@ def test_text_that_looks_like_markup():
 
 def test_the_commands(tmp_path):
     def call(*words):
-        found = CliRunner().invoke(app, ["study", *words])
-        return found.exit_code, found.stdout, found.stderr
+        result = CliRunner().invoke(app, ["study", *words])
+        return result.exit_code, result.stdout, result.stderr
 
     code, printed, _ = call("list", "--json")
     assert code == 0
-    assert [one["name"] for one in json.loads(printed)["studies"]] == [*names(), "xray"]
+    assert [item["name"] for item in json.loads(printed)["studies"]] == [*names(), "xray"]
     code, printed, _ = call("show", "figure3")
     assert code == 0
     assert of_text(printed, "figure3").settings == load("figure3").settings
@@ -276,12 +258,12 @@ def test_the_commands(tmp_path):
     out, small = str(tmp_path / "out"), ("--replicates", "2", "--rounds", "20")
     code, printed, errors = call("run", str(tmp_path / "mine.toml"), "--out", out, *small, "--json")
     assert code == 0, errors
-    found = json.loads(printed)
-    assert found["missing"] == 0
-    assert {one["verdict"] for one in found["published"]} == {"round not reached", "reported"}
-    assert len(found["claims"]) == 3
-    assert found["reduced"]
-    assert len(found["cells"]) == 12
+    result = json.loads(printed)
+    assert result["missing"] == 0
+    assert {item["verdict"] for item in result["published"]} == {"round not reached", "reported"}
+    assert len(result["claims"]) == 3
+    assert result["reduced"]
+    assert len(result["cells"]) == 12
     code, printed, _ = call("report", out)
     assert code == 0
     assert "published and measured log MSE: 0 of 4 reproduced" in printed
@@ -302,7 +284,7 @@ def test_the_commands(tmp_path):
 
 def test_networks_are_drawn_without_a_run(tmp_path):
     folder = Folder.for_run(tmp_path / "one", load("figure1"))
-    found = report(folder)
-    assert {"star.png", "star.svg", "circle.csv", "fixed-degree-3.png"} <= {path.name for path in found.files}
+    result = report(folder)
+    assert {"star.png", "star.svg", "circle.csv", "fixed-degree-3.png"} <= {path.name for path in result.files}
     # SE(W) of the star is (M - 2) / sqrt(M - 1)
     assert f"| star | {18 / math.sqrt(19):.3f} |" in (tmp_path / "one" / "report" / "report.md").read_text()

@@ -1,32 +1,28 @@
 """What the documentation says of the studies is what their kept tables say."""
 
-import csv
 import re
 from pathlib import Path
 
 import pytest
 
+from study_files import rows_of
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 
 
-def rows_of(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def test_exact_against_flooding_and_trees():
-    found = {
+    costs = {
         (row["setting"], row["network"], row["method"].removeprefix("semi-"), row["level"]): row
         for row in rows_of(RESULTS / "exact" / "costs.csv")
     }
-    settings = sorted({key[:2] for key in found})
+    settings = sorted({key[:2] for key in costs})
     ratios = {}
     for setting, network in settings:
-        ours = found[setting, network, "exact", "1e-06"]
+        ours = costs[setting, network, "exact", "1e-06"]
         assert ours["reached"] == ours["data_sets"] == "5"
         for other in ("flooding (reckoned)", "tree sums (reckoned)"):
-            theirs = found[setting, network, other, "1e-06"]
+            theirs = costs[setting, network, other, "1e-06"]
             for measure in ("rounds", "bytes"):
                 ratio = float(ours[measure]) / float(theirs[measure])
                 near = network != "star" and "delta 4" not in setting
@@ -44,7 +40,7 @@ def test_exact_against_flooding_and_trees():
 
 
 @pytest.mark.parametrize(
-    ("study", "cell", "said"),
+    ("study", "cell", "sentence"),
     [
         ("figure2", "semi-MNEM (delta 1, spread heterogeneous, labelled 0.1)", "-3.81 for r = .1"),
         ("figure2", "semi-MNEM (delta 1, spread heterogeneous, labelled 0.5)", "-4.22 for r = .5"),
@@ -56,11 +52,11 @@ def test_exact_against_flooding_and_trees():
         ("figure4", "semi-MNEM (delta 2, spread heterogeneous, eta 0.01)", "semi-MNEM is -4.32"),
     ],
 )
-def test_published_and_measured(study, cell, said):
+def test_published_and_measured(study, cell, sentence):
     (row,) = [row for row in rows_of(RESULTS / study / "published.csv") if row["cell"] == cell]
     text = " ".join((RESULTS / "README.md").read_text(encoding="utf-8").split())
-    assert said in text
-    (number,) = re.findall(r"-?\d+\.\d\d", said)
+    assert sentence in text
+    (number,) = re.findall(r"-?\d+\.\d\d", sentence)
     assert float(row["measured"]) == pytest.approx(float(number), abs=0.0051)
 
 
@@ -70,7 +66,7 @@ def log_mse(study, **where):
 
 
 @pytest.mark.parametrize(
-    ("study", "where", "said"),
+    ("study", "where", "sentence"),
     [
         ("starts", {"method": "mnem", "labelled": "0", "noise": "0.3"}, "-2.38 with noise .3"),
         ("starts", {"method": "mnem", "labelled": "0", "noise": "0.5"}, "-1.69 with noise .5"),
@@ -93,10 +89,10 @@ def log_mse(study, **where):
         ("label-fractions", {"method": "mnem", "spread": "heterogeneous", "labelled": "0.1"}, "instead of -3.81"),
     ],
 )
-def test_what_is_said_of_other_cells(study, where, said):
+def test_what_is_said_of_other_cells(study, where, sentence):
     text = " ".join((RESULTS / "README.md").read_text(encoding="utf-8").split())
-    assert said in text
-    (number,) = re.findall(r"-?\d+\.\d\d+", said)
+    assert sentence in text
+    (number,) = re.findall(r"-?\d+\.\d\d+", sentence)
     digits = len(number.split(".")[1])
     assert round(log_mse(study, **where), digits) == float(number)
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,14 @@ import pytest
 from sklearn.mixture import GaussianMixture
 
 from gaussip.errors import DesignError, SettingError
+from gaussip.studies.cells import marks
 from gaussip.studies.comparison import Trial
-from gaussip.studies.compute import compute, marks
+from gaussip.studies.compute import compute
 from gaussip.studies.design import of_text
 from gaussip.studies.folder import Folder
 from gaussip.studies.report import report
 from gaussip.studies.run import run
+from study_files import figure
 
 SMALL = """
 title = "Small"
@@ -32,12 +35,8 @@ contraction = true
 labelled = [0, 0.2]
 eta = [0.05, 0.1]
 methods = ["mnem", "nnem"]
-
-[[figures]]
-name = "small"
-title = "log MSE"
-columns = "labelled"
 """
+SMALL += figure("small", columns="labelled")
 
 
 @pytest.fixture(scope="module")
@@ -70,39 +69,41 @@ def test_marks_are_even_on_a_logarithmic_scale():
 
 def test_the_whole_sample_s_estimate_is_scikit_learn_s(design, done):
     cell = next(c for c in design.cells if c.method.algorithm == "em" and not c.setting.labelled)
-    found = done.read(cell)
+    result = done.read(cell)
     trial = Trial(cell.setting, replicates=3, seed=design.seed)
     data, begin = trial.data[2], trial._begins[2]
     theirs = GaussianMixture(
         3, tol=1e-13, max_iter=5000, reg_covar=0, weights_init=begin.weights, means_init=begin.means,
         precisions_init=np.linalg.inv(begin.covariances),
     ).fit(data.X)  # fmt: skip
-    np.testing.assert_allclose(found["psi"][2, :, 0], theirs.weights_, rtol=1e-4)
-    np.testing.assert_allclose(found["psi"][2, :, 1:7] / found["psi"][2, :, :1], theirs.means_, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(result["psi"][2, :, 0], theirs.weights_, rtol=1e-4)
+    np.testing.assert_allclose(
+        result["psi"][2, :, 1:7] / result["psi"][2, :, :1], theirs.means_, rtol=1e-3, atol=1e-3
+    )
     apart = np.sum((theirs.weights_ - data.truth.weights) ** 2) + np.sum((theirs.means_ - data.truth.means) ** 2)
     upper = np.triu_indices(6)
     apart += np.sum((theirs.covariances_ - data.truth.covariances)[:, upper[0], upper[1]] ** 2)
-    assert found["mse"][-1, 2] == pytest.approx(apart, rel=1e-3)
-    assert found["contraction"].shape == (3, 2)
+    assert result["mse"][-1, 2] == pytest.approx(apart, rel=1e-3)
+    assert result["contraction"].shape == (3, 2)
 
 
 def test_the_same_numbers_with_two_jobs_or_one_data_set_at_a_time(design, done, tmp_path):
     again = run(design, tmp_path / "small", jobs=2)
     for cell in design.cells:
-        one, two = done.read(cell), again.read(cell)
-        assert one.keys() == two.keys()
-        for name, wanted in one.items():
-            np.testing.assert_array_equal(two[name], wanted)
+        first, second = done.read(cell), again.read(cell)
+        assert first.keys() == second.keys()
+        for name, wanted in first.items():
+            np.testing.assert_array_equal(second[name], wanted)
     cell = design.cells[-1]
-    alone = compute(cell, replicates=1, seed=design.seed, pooled=done.read(cell.pooled)["psi"][:1])
+    alone = compute(cell, replace(design, replicates=1), pooled=done.read(cell.pooled)["psi"][:1])
     np.testing.assert_array_equal(alone["mse"][:, 0], done.read(cell)["mse"][:, 0])
 
 
 def test_distances_are_to_the_whole_sample(design, done):
     nnem = next(c for c in design.cells if c.method.algorithm == "nnem" and c.setting.labelled)
     mnem = next(c for c in design.cells if c.method.algorithm == "mnem" and c.method.eta == 0.1)
-    found = done.read(mnem)
-    assert found["distance"][-1].max() < 0.5 * found["distance"][0].min()
+    result = done.read(mnem)
+    assert result["distance"][-1].max() < 0.5 * result["distance"][0].min()
     gone = done.read(nnem)["collapsed"]
     assert (np.isnan(done.read(nnem)["mse"][-1]) == (gone > 0)).all()
 
@@ -186,7 +187,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "keeps the cells that are done, the same command goes on" in errors
+    assert "keeps the cells that are done, and the same command resumes" in errors
     assert "Traceback" not in errors
     assert not list((tmp_path / "out" / "cells").glob(".*"))
 

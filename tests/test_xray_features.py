@@ -97,22 +97,24 @@ def test_every_style_gives_the_same_features(tmp_path, state, images):
         "libauc.pt": {"model_state_dict": {f"model.{name}": values for name, values in {**state, **head}.items()}},
         "bare.pt": {"net": {name.removeprefix("features."): values.double() for name, values in state.items()}},
     }
-    found = []
+    result = []
     for name, stored in styles.items():
         torch.save(stored, tmp_path / name)
         weights = load_weights(tmp_path / name)
         assert weights.channels == 3
-        found.append(features(weights, images))
-    assert found[0].shape == (2, 1024)
-    assert found[0].isfinite().all()
-    assert found[0].std() > 0
-    for other in found[1:]:
-        assert torch.equal(other, found[0])
+        result.append(features(weights, images))
+    assert result[0].shape == (2, 1024)
+    assert result[0].isfinite().all()
+    assert result[0].std() > 0
+    for other in result[1:]:
+        assert torch.equal(other, result[0])
 
 
 def test_one_channel_is_torchxrayvision_s(tmp_path, images):
-    one = random_state(1)
-    torch.save({**one, "op_threshs": torch.zeros(18), "classifier.weight": torch.zeros(18, 1024)}, tmp_path / "x.pt")
+    state = random_state(1)
+    torch.save(
+        {**state, "op_threshs": torch.zeros(18), "classifier.weight": torch.zeros(18, 1024)}, tmp_path / "x.pt"
+    )
     weights = load_weights(tmp_path / "x.pt")
     assert (weights.channels, weights.normalisation(None)) == (1, "xrv")
     x = weights.prepare(torch.tensor([[[0.0, 0.5, 1.0]]]), "xrv")
@@ -120,7 +122,7 @@ def test_one_channel_is_torchxrayvision_s(tmp_path, images):
     with pytest.raises(SettingError, match="three channels; these weights take one"):
         weights.normalisation("imagenet")
     first = "features.conv0.weight"
-    torch.save({**one, first: torch.cat([one[first], torch.zeros(64, 2, 7, 7)], dim=1)}, tmp_path / "y.pt")
+    torch.save({**state, first: torch.cat([state[first], torch.zeros(64, 2, 7, 7)], dim=1)}, tmp_path / "y.pt")
     three = load_weights(tmp_path / "y.pt")
     with torch.inference_mode():
         same = [pooled_features(w.state, w.prepare(images, "xrv")) for w in (weights, three)]
@@ -142,9 +144,9 @@ def test_weights_that_do_not_fit(tmp_path, state):
     odd["features.conv0.weight"] = torch.zeros(32, 3, 7, 7)
     odd["layer1.0.conv1.weight"] = torch.zeros(1)
     torch.save(odd, path)
-    with pytest.raises(DataError, match="does not fit a DenseNet-121") as told:
+    with pytest.raises(DataError, match="does not fit a DenseNet-121") as refused:
         load_weights(path)
-    message = str(told.value)
+    message = str(refused.value)
     assert "4 missing (features.norm5.weight, features.norm5.bias, features.norm5.running_mean, ...)" in message
     assert "1 unexpected (layer1.0.conv1.weight)" in message
     assert "1 of another shape (features.conv0.weight (32, 3, 7, 7) instead of (64, 3, 7, 7))" in message
@@ -208,7 +210,7 @@ def test_a_kill_loses_nothing(files, tmp_path):
     assert "batch_size was 1 and is 3" in other.stderr
     done = gaussip(*arguments, "--out", killed)
     assert done.returncode == 0, done.stderr
-    assert "batches were there from a run that was ended" in done.stdout
+    assert "batches were kept from a run that was interrupted" in done.stdout
     assert killed.read_bytes() == whole.read_bytes()
     assert not parts.exists()
 
@@ -220,7 +222,7 @@ def test_images_that_cannot_be_read_are_listed(files, tmp_path):
         (tmp_path / "images" / image.path).write_text("no image")
     done = extract(manifest, files / "weights.pt", tmp_path / "f.npz", size=32, batch_size=2)
     assert done.rows == 8
-    assert [image.name in told for image, told in zip(manifest.images[2:4], done.left_out, strict=True)] == [
+    assert [image.name in message for image, message in zip(manifest.images[2:4], done.left_out, strict=True)] == [
         True,
         True,
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import typer
 
 from gaussip import __version__
@@ -52,4 +54,5 @@ def _options(
 
 def main() -> None:
     """Entry point of the ``gaussip`` command."""
+    os.environ["MPLBACKEND"] = "agg"  # pictures go to files: no window, no display
     app()

@@ -46,8 +46,7 @@ def run(
     Example: `gaussip choose-eta patients.csv --sites hospital --components 3 --network circle`
     """
     from gaussip.estimator import NetworkGaussianMixture
-    from gaussip.plots.eta import draw_eta
-    from gaussip.plots.files import paths_of
+    from gaussip.plots import draw_eta, paths_of, save
     from gaussip.rows.sites import by_column
     from gaussip.rows.tables import read_network
     from gaussip.step_size.choice import ETAS, choose_eta
@@ -70,7 +69,7 @@ def run(
             mixture, columns.X, columns.labels, sites=of_row, sample_weight=columns.weights, rounds=rounds,
             extra=extra, watch=advance,
         )  # fmt: skip
-    files = [] if plot is None else draw_eta(step, plot)
+    files = [] if plot is None else save(draw_eta(step), plot)
     named = {
         "sites": sites, "labels": labels, "weights": weights, "features": feature_columns, "no-features": others
     }  # fmt: skip

@@ -39,7 +39,7 @@ def run(
     """
     import numpy as np
 
-    from gaussip.plots.files import paths_of
+    from gaussip.plots import draw_criteria, paths_of, save
     from gaussip.selection import choose_components
 
     if plot is not None:
@@ -54,7 +54,7 @@ def run(
             criterion=criterion, reg_covar=reg_covar, device=device, random_state=seed,
             watch=lambda K, steps: advance(f"K = {K}, {steps} passes", K),
         )  # fmt: skip
-    files = [] if plot is None else draw_criteria(selection, plot)
+    files = [] if plot is None else save(draw_criteria(selection), plot, also=".svg")
     K, ended = selection.n_components, worded(selection.ended, as_option)
     named = {
         "sites": sites, "labels": labels, "weights": weights, "features": feature_columns, "no-features": others
@@ -117,14 +117,3 @@ def _at_the_edge(selection: Selection, at_most: int) -> list[str]:
     if selection.n_components == at_most and not selection.ended:
         return [f"it is the last K that was looked at: try --max {2 * at_most}"]
     return []
-
-
-def draw_criteria(found: Selection, path: Path) -> list[Path]:
-    """The criteria over K."""
-    from gaussip.plots.panels import Line, draw_panels
-
-    Ks = [str(line.n_components) for line in found.lines]
-    shown = ("bic", "aic", "icl") if found.criterion == "icl" else ("bic", "aic")  # ICL's range would hide theirs
-    lines = [Line("", "", name.upper(), Ks, [getattr(line, name) for line in found.lines]) for name in shown]
-    title = f"{found.criterion.upper()} is least at K = {found.n_components}"
-    return draw_panels(lines, path, title=title, xlabel="number of components", ylabel="criterion", points=True)

@@ -22,7 +22,7 @@ def run(
     rounds: Annotated[int, typer.Option(min=1, help="Most rounds.")] = 3000,
     json: Json = False,
 ) -> Answer:
-    """Fit breast-cancer data over eight sites, most of which see one diagnosis only.
+    """Fit breast-cancer data over eight sites, most of which have one diagnosis only.
 
     First all methods, with the sites simulated in one process; then the sites as processes, one of which is killed.
 
@@ -31,19 +31,19 @@ def run(
     from gaussip.studies.demo import METHODS, run_demo
 
     with progress(rounds * len(METHODS)) as advance:
-        found = run_demo(
+        demo = run_demo(
             out, rounds, lambda method, now: advance(method.name, METHODS.index(method) * rounds + now.round)
         )
     lines = [
         [line.method, f"{line.log_likelihood:.3f}", f"{line.auc:.3f}", f"{line.distance:.4f}", str(line.rounds)]
         if line.collapse is None
         else [line.method, "collapsed", "", "", str(line.rounds)]
-        for line in found.lines
+        for line in demo.lines
     ]
     title = "569 breast-cancer patients, 8 sites sorted by diagnosis, 10% of the training rows labelled"
     columns = ["method", "hold-out log-likelihood", "AUC", "distance to pooled", "rounds"]
-    notes = [f"{line.method}: {line.collapse}" for line in found.lines if line.collapse]
-    files = [str(path) for path in found.files]
+    notes = [f"{line.method}: {line.collapse}" for line in demo.lines if line.collapse]
+    files = [str(path) for path in demo.files]
     shown = [table(columns, lines, title), "", *notes, f"written: {', '.join(files)}", ""]
     if not json:
         for part in shown:
@@ -57,13 +57,13 @@ def run(
     if not all(ended.equal):
         raise PausedError(last)
     return Answer(
-        [last], results=[line._asdict() for line in found.lines], files=files,
+        [last], results=[line._asdict() for line in demo.lines], files=files,
         sites={**ended._asdict(), "folder": str(ended.folder)},
     )  # fmt: skip
 
 
 def _sites(out: Path, rounds: int, quiet: bool) -> Outcome:
-    """Run the sites, with a live table of how they stand."""
+    """Run the sites, with a live table of their states."""
     from gaussip.studies.demo_sites import run_sites
 
     if quiet:
@@ -81,10 +81,10 @@ def _sites(out: Path, rounds: int, quiet: bool) -> Outcome:
         return table(columns, rows, f"8 sites, 8 processes, mutual TLS: {note}", texts=["state"])
 
     with Live(console=err, refresh_per_second=4, transient=False) as live:
-        found = run_sites(out, rounds, lambda statuses, note: live.update(drawn(statuses, note)))
+        outcome = run_sites(out, rounds, lambda statuses, note: live.update(drawn(statuses, note)))
     if not err.is_terminal:
         err.print()  # the table was drawn once, without an end of line
-    return found
+    return outcome
 
 
 def _number(value: float | None) -> str:

@@ -28,14 +28,13 @@ def run(
     """
     from gaussip.diagnosis import evidence_of
     from gaussip.findings import examine
-    from gaussip.plots.diagnosis import draw
-    from gaussip.plots.files import paths_of
+    from gaussip.plots import draw_diagnosis, paths_of, save
 
     if plot is not None:
         refuse_overwriting(*paths_of(plot), force=force, inputs=[path])
     seen = evidence_of(path)
     diagnosis = examine(seen)
-    files = [] if plot is None else [str(file) for file in draw(seen, diagnosis.findings, plot)]
+    files = [] if plot is None else [str(file) for file in save(draw_diagnosis(seen, diagnosis.findings), plot)]
     shown: list[Any] = [_summary(seen), ""]
     for finding in diagnosis.findings:
         numbers = ", ".join(f"{name} {_number(value)}" for name, value in finding.evidence.items())

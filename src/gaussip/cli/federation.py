@@ -94,13 +94,12 @@ def draw(
     Example: `gaussip federation draw federation.toml --out network.png`
     """
     from gaussip.federation.description import load
-    from gaussip.plots.files import paths_of
-    from gaussip.plots.network import draw_network
+    from gaussip.plots import draw_network, paths_of, save
 
     description = load(file)
     task = description.task()
     refuse_overwriting(*paths_of(out), force=force)
-    files = [str(path) for path in draw_network(task.W, list(task.sites), out, title=description.name)]
+    files = [str(path) for path in save(draw_network(task.W, list(task.sites), title=description.name), out)]
     return Answer([f"written: {', '.join(files)}"], files=files)
 
 

@@ -58,11 +58,10 @@ def run(
     ]
     files = []
     if plot is not None:
-        from gaussip.plots.files import paths_of
-        from gaussip.plots.network import draw_network
+        from gaussip.plots import draw_network, paths_of, save
 
         refuse_overwriting(*paths_of(plot), force=force, inputs=[name] if name.endswith(".csv") else [])
-        files = [str(path) for path in draw_network(W, nodes, plot, title=f"{name}, {M} sites")]
+        files = [str(path) for path in save(draw_network(W, nodes, title=f"{name}, {M} sites"), plot)]
     shown: list[object] = [table([name, ""], rows)]
     if files:
         shown.append(f"written: {', '.join(files)}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +13,9 @@ from gaussip.cli.console import Answer, Json, command, progress, table
 from gaussip.errors import SettingError
 
 if TYPE_CHECKING:
+    from gaussip.studies.features.design import FeatureDesign
     from gaussip.studies.features.report import FeatureReport, Line
+    from gaussip.studies.parts import Design
     from gaussip.studies.report import Report
 
 MANY = 12  # lines of a table on the terminal
@@ -25,6 +29,17 @@ Name = Annotated[
 ]
 
 
+@contextmanager
+def resumable(folder: Path, parts: str) -> Iterator[Callable[[str, float], None]]:
+    """A progress bar for work that Ctrl-C interrupts; the parts that are done stay in a folder."""
+    try:
+        with progress(1000, percent=True) as advance:
+            yield lambda text, part: advance(text, int(1000 * part))
+    except KeyboardInterrupt:
+        kept = f"{folder} keeps the {parts} that are done, and the same command resumes"
+        raise KeyboardInterrupt(f"interrupted; {kept if folder.exists() else 'nothing was written'}") from None
+
+
 @app.command("list")
 @command
 def list_(json: Json = False) -> Answer:
@@ -35,20 +50,16 @@ def list_(json: Json = False) -> Answer:
     from gaussip.studies.design import load, names
     from gaussip.studies.features.design import load as load_features
 
-    designs = [load(name) for name in names()]
-    of_table = load_features("xray").design
+    designs: dict[str, Design | FeatureDesign] = {name: load(name) for name in names()}
+    designs["xray"] = load_features("xray").design
     rows = [
-        [design.name, *(map(str, (len(design.cells), design.replicates)) if design.cells else ("", "")), design.title]
-        for design in designs
+        [name, *(map(str, (len(design.cells), design.replicates)) if design.cells else ("", "")), design.title]
+        for name, design in designs.items()
     ]
-    rows.append(["xray", str(len(of_table.cells)), str(of_table.replicates), of_table.title])
     studies = [
-        {"name": design.name, "title": design.title, "cells": len(design.cells), "replicates": design.replicates}
-        for design in designs
+        {"name": name, "title": design.title, "cells": len(design.cells), "replicates": design.replicates}
+        for name, design in designs.items()
     ]
-    studies.append({
-        "name": "xray", "title": of_table.title, "cells": len(of_table.cells), "replicates": of_table.replicates,
-    })  # fmt: skip
     return Answer([table(["study", "cells", "data sets", "title"], rows, texts=["title"])], studies=studies)
 
 
@@ -63,14 +74,14 @@ def show(name: Name, json: Json = False) -> Answer:
     from gaussip.studies.features.design import is_of_features
     from gaussip.studies.features.design import load as load_features
 
+    design: Design | FeatureDesign
     if is_of_features(name):
-        found = load_features(name)
-        return Answer([found.text.rstrip()], name=found.name, toml=found.text, title=found.design.title,
-                      about=found.design.about, **found.design.settings)  # fmt: skip
-    design = load(name)
+        study, design, toml = load_features(name)
+    else:
+        design = load(name)
+        study, toml = design.name, design.text
     return Answer(
-        [design.text.rstrip()], name=design.name, title=design.title, about=design.about, toml=design.text,
-        **design.settings,
+        [toml.rstrip()], name=study, title=design.title, about=design.about, toml=toml, **design.settings
     )  # fmt: skip
 
 
@@ -99,7 +110,7 @@ def run(
     out: Annotated[Path | None, typer.Option(help="The folder of results; studies/NAME by default.")] = None,
     json: Json = False,
 ) -> Answer:
-    """Run a study, or go on with one that was interrupted, and make its report.
+    """Run a study, or resume one that was interrupted, and make its report.
 
     Example: `gaussip study run figure2 --replicates 5 --rounds 500 --jobs 2`
     """
@@ -118,18 +129,10 @@ def run(
     design, chosen = load(name, replicates, rounds), parse_where(where)
     if data is not None:
         raise SettingError(f"{name} draws its own data: leave --data out")
-    to_device(0.0, device)  # refuses a device that is not there before anything is written
+    to_device(0.0, device)  # rejects a device that is not there before anything is written
     folder = out or Path("studies") / design.name
-    try:
-        with progress(1000, percent=True) as advance:
-            done = run_study(
-                design, folder, where=chosen, device=device, jobs=jobs,
-                watch=lambda text, part: advance(text, int(1000 * part)),
-            )  # fmt: skip
-        return _told(make_report(done))
-    except KeyboardInterrupt:
-        kept = f"interrupted; {folder} keeps the cells that are done, the same command goes on"
-        raise KeyboardInterrupt(kept) from None
+    with resumable(folder, "cells") as watch:
+        return _answer(make_report(run_study(design, folder, where=chosen, device=device, jobs=jobs, watch=watch)))
 
 
 @app.command()
@@ -138,7 +141,7 @@ def report(
     folder: Annotated[Path, typer.Argument(help="A folder of results.")],
     json: Json = False,
 ) -> Answer:
-    """Make a study's tables, figures and page anew, of the cells that are done.
+    """Make a study's tables, figures and page again, from the cells that are done.
 
     Example: `gaussip study report studies/figure2`
     """
@@ -149,8 +152,8 @@ def report(
 
     try:
         if holds_features(folder):
-            return _told_features(make_features_report(FeatureFolder.for_report(folder)))
-        return _told(make_report(Folder.for_report(folder)))
+            return _features_answer(make_features_report(FeatureFolder.for_report(folder)))
+        return _answer(make_report(Folder.for_report(folder)))
     except KeyboardInterrupt:
         raise KeyboardInterrupt("interrupted; the cells are kept, make the report again") from None
 
@@ -172,20 +175,12 @@ def _run_features(
         )
     to_device(0.0, device)
     folder = out or Path("studies") / loaded.name
-    try:
-        with progress(1000, percent=True) as advance:
-            done = run_study(
-                loaded, read_features(data), folder, device=device,
-                watch=lambda text, part: advance(text, int(1000 * part)),
-            )  # fmt: skip
-        return _told_features(make_report(done))
-    except KeyboardInterrupt:
-        kept = f"interrupted; {folder} keeps the fits that are done, the same command goes on"
-        kept = kept if folder.exists() else "interrupted; nothing was written"
-        raise KeyboardInterrupt(kept) from None
+    with resumable(folder, "fits") as watch:
+        done = run_study(loaded, read_features(data), folder, device=device, watch=watch)
+        return _features_answer(make_report(done))
 
 
-def _told_features(made: FeatureReport) -> Answer:
+def _features_answer(made: FeatureReport) -> Answer:
     from gaussip.studies.features.report import unfinished
 
     parts: list[object] = ["AUC on the common hold-out, mean over sites and splits"]
@@ -217,23 +212,22 @@ def _ended(line: Line) -> str:
     return f"collapsed in {line.collapsed} of {len(line.auc)}" if line.collapsed else ""
 
 
-def _told(made: Report) -> Answer:
+def _answer(made: Report) -> Answer:
     from gaussip.studies.page import shown
 
     parts: list[object] = []
-    few = [one for one in made.comparisons if one.verdict != "reproduced"]
+    few = [line for line in made.comparisons if line.verdict != "reproduced"]
     if made.comparisons:
         columns = ["cell", "round", "published", "measured", "s.e.", "verdict"]
         rows = [
-            [shown(value) for value in (one.cell, one.round, one.published, one.measured, one.standard_error)]
-            + [one.verdict]
-            for one in (made.comparisons if len(made.comparisons) <= MANY else few)
+            [*map(shown, (line.cell, line.round, line.published, line.measured, line.standard_error)), line.verdict]
+            for line in (made.comparisons if len(made.comparisons) <= MANY else few)
         ]
         good = len(made.comparisons) - len(few)
         title = f"published and measured log MSE: {good} of {len(made.comparisons)} reproduced"
         parts.append(table(columns, rows, title, ["verdict"]))
     if made.verdicts:
-        verdicts = [[one.verdict, one.text] for one in made.verdicts]
+        verdicts = [[claim.verdict, claim.text] for claim in made.verdicts]
         parts.append(table(["verdict", "claim"], verdicts, texts=["claim"]))
     if made.reduced:
         parts.append("a reduced run: with all data sets and rounds of the design verdicts may be others")
@@ -243,5 +237,5 @@ def _told(made: Report) -> Answer:
     return Answer(
         parts, folder=str(made.folder), files=[str(path) for path in made.files], missing=made.missing,
         reduced=made.reduced, cells=made.summary,
-        published=[one._asdict() for one in made.comparisons], claims=[one._asdict() for one in made.verdicts],
+        published=[line._asdict() for line in made.comparisons], claims=[claim._asdict() for claim in made.verdicts],
     )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gaussip.cli.console import Answer, Json, command, progress, table
+from gaussip.cli.study import resumable
 from gaussip.errors import SettingError
 from gaussip.files import refuse_overwriting
 
@@ -73,7 +74,7 @@ def features(
     force: Annotated[bool, typer.Option(help="Overwrite the feature table if there is one.")] = False,
     json: Json = False,
 ) -> Answer:
-    """Make a feature table of a database's images, or go on with one that was interrupted.
+    """Make a feature table of a database's images, or resume one that was interrupted.
 
     Example: `gaussip xray features COVID-19_Radiography_Dataset --weights densenet121.pth --out features.npz`
     """
@@ -85,19 +86,14 @@ def features(
     settle(weights, out, size, device, normalise)  # looking at the images takes minutes
     with progress(1000, percent=True) as advance:
         manifest = read_manifest(folder, lambda text, part: advance(text, int(1000 * part)))
-    try:
-        with progress(1000, percent=True) as advance:
-            done = extract(
-                manifest, weights, out, size=size, batch_size=batch_size, device=device, normalise=normalise,
-                watch=lambda text, part: advance(text, int(1000 * part)),
-            )  # fmt: skip
-    except KeyboardInterrupt:
-        kept = f"interrupted; {out}.parts keeps the batches that are done, the same command goes on"
-        raise KeyboardInterrupt(kept) from None
+    with resumable(Path(f"{out}.parts"), "batches") as watch:
+        done = extract(
+            manifest, weights, out, size=size, batch_size=batch_size, device=device, normalise=normalise, watch=watch
+        )
     unread = [*manifest.remarks.unreadable, *done.left_out]
     shown: list[object] = [f"{done.rows} images, {N_FEATURES} features, normalised by {done.normalise}: {out}"]
     if done.kept:
-        shown.append(f"{done.kept} batches were there from a run that was ended")
+        shown.append(f"{done.kept} batches were kept from a run that was interrupted")
     shown += [f"left out: {reason}" for reason in unread]
     left = len(manifest.remarks.no_source)
     if left:
@@ -128,12 +124,12 @@ def stand_in(
         refuse_overwriting(out, force=force)
         made = standin.stand_in(rows or 2000, seed=seed)
         write_features(out, made)
-        told = f"{made.features.shape[0]} rows of {made.features.shape[1]} features: {out}"
+        line = f"{made.features.shape[0]} rows of {made.features.shape[1]} features: {out}"
     elif out.suffix:
         raise SettingError(f"{out}: a stand-in is a table, .npz or .parquet, or a folder, without an ending")
     elif rows is not None:
         raise SettingError(f"--rows is for tables, .npz or .parquet; {out} would be a folder of images")
     else:
         standin.write_images(out, seed=seed)
-        told = f"small images and workbooks: {out}"
-    return Answer([told], out=str(out), seed=seed)
+        line = f"small images and workbooks: {out}"
+    return Answer([line], out=str(out), seed=seed)

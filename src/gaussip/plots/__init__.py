@@ -1,1 +1,31 @@
-"""Figures, one per file, each drawn from a table."""
+"""Figures. Each function draws into the given Axes, or makes its own, and returns a `Drawing`.
+
+A drawing holds the Axes and the table that they show; `save` writes both. matplotlib is loaded by the first drawing.
+"""
+
+from gaussip.plots.bars import draw_bars
+from gaussip.plots.boxes import Box, draw_boxes
+from gaussip.plots.convergence import draw_convergence
+from gaussip.plots.criteria import draw_criteria
+from gaussip.plots.diagnosis import draw_diagnosis
+from gaussip.plots.eta import draw_eta
+from gaussip.plots.files import paths_of, save
+from gaussip.plots.network import draw_network
+from gaussip.plots.panels import Line, draw_panels
+from gaussip.plots.style import Drawing
+
+__all__ = [
+    "Box",
+    "Drawing",
+    "Line",
+    "draw_bars",
+    "draw_boxes",
+    "draw_convergence",
+    "draw_criteria",
+    "draw_diagnosis",
+    "draw_eta",
+    "draw_network",
+    "draw_panels",
+    "paths_of",
+    "save",
+]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from gaussip.plots.files import save, styled
-from gaussip.plots.panels import LETTERS
+from gaussip.plots.style import Drawing, set_title, style
 
 
 class Box(NamedTuple):
@@ -21,12 +18,12 @@ class Box(NamedTuple):
     values: Sequence[float]
 
 
-def draw_boxes(boxes: Sequence[Box], path: str | os.PathLike[str], *, title: str, ylabel: str) -> list[Path]:
-    """Draw boxes in their panels, as PNG and SVG with a table; a label has one colour in all panels."""
+def draw_boxes(boxes: Sequence[Box], *, title: str, ylabel: str) -> Drawing:
+    """Draw boxes in their panels; a label has one colour in all panels."""
     rows, columns, labels = (
         list(dict.fromkeys(getattr(box, key) for box in boxes)) for key in ("row", "column", "label")
     )
-    with styled() as plt:
+    with style() as plt:
         colours = plt.get_cmap("viridis")
         size = (1.0 + 2.5 * len(columns), 1.5 + 2.3 * len(rows))
         figure, grid = plt.subplots(len(rows), len(columns), figsize=size, sharex=True, sharey="row", squeeze=False)
@@ -44,11 +41,11 @@ def draw_boxes(boxes: Sequence[Box], path: str | os.PathLike[str], *, title: str
                 axes.set_xticks(range(len(labels)), labels, rotation=90)
                 axes.set_title(column if i == 0 else "")
                 axes.set_ylabel("\n".join([*textwrap.wrap(row, 22), ylabel]) if j == 0 else "", fontsize=9)
-        figure.suptitle(textwrap.fill(title, int(LETTERS * size[0])), x=0.01, ha="left", fontsize=11)
-        flat = [(box, number, value) for box in boxes for number, value in enumerate(box.values)]
-        table: dict[str, Sequence[Any]] = {
-            "row": [box.row for box, _, _ in flat], "column": [box.column for box, _, _ in flat],
-            "box": [box.label for box, _, _ in flat], "replicate": [number for _, number, _ in flat],
-            ylabel: [f"{value:.6g}" for _, _, value in flat],
-        }  # fmt: skip
-        return save(figure, path, table, also=".svg")
+        set_title(figure, title)
+    flat = [(box, number, value) for box in boxes for number, value in enumerate(box.values)]
+    table: dict[str, Sequence[Any]] = {
+        "row": [box.row for box, _, _ in flat], "column": [box.column for box, _, _ in flat],
+        "box": [box.label for box, _, _ in flat], "replicate": [number for _, number, _ in flat],
+        ylabel: [f"{value:.6g}" for _, _, value in flat],
+    }  # fmt: skip
+    return Drawing(grid, table)

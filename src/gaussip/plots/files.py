@@ -1,56 +1,44 @@
-"""Figures, one per file. Each is drawn from a table, and the table is written beside it."""
+"""Writing drawings: a picture, and beside it the table that it shows."""
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gaussip.errors import SettingError
 from gaussip.files import whole
+from gaussip.plots.style import Drawing, style
 
 ENDINGS = (".png", ".svg", ".pdf")
-STYLE = Path(__file__).with_name("gaussip.mplstyle")
-
-
-@contextmanager
-def styled() -> Iterator[Any]:
-    """matplotlib.pyplot with gaussip's style and no window."""
-    import matplotlib
-    import matplotlib.pyplot as plt
-
-    with matplotlib.rc_context(fname=str(STYLE)):
-        plt.switch_backend("agg")
-        yield plt
 
 
 def paths_of(path: str | os.PathLike[str]) -> list[Path]:
-    """The files of a figure: the picture, and the table it is drawn from."""
+    """The files of a drawing: the picture and its table."""
     picture = Path(path)
     if picture.suffix.lower() not in ENDINGS:
         raise SettingError(f"{picture}: pictures are {', '.join(ENDINGS)} files")
     return [picture, picture.with_suffix(".csv")]
 
 
-def save(
-    figure: Any, path: str | os.PathLike[str], table: Mapping[str, Sequence[Any]], also: str | None = None
-) -> list[Path]:
-    """Write a figure and, beside it, the table it was drawn from; returns the paths.
+def save(drawing: Drawing, path: str | os.PathLike[str], also: str | None = None) -> list[Path]:
+    """Write a drawing's picture and its table, and close its figure; returns the paths.
 
     ``also`` is the ending of a second picture.
     """
-    import matplotlib.pyplot as plt
-
     picture, numbers = paths_of(path)
     pictures = [picture, *([picture.with_suffix(also)] if also else [])]
-    for target in pictures:
-        with whole(target) as partial:
-            figure.savefig(partial, metadata={"Date": None} if target.suffix == ".svg" else None)
-    plt.close(figure)
-    write_csv(numbers, list(table), zip(*table.values(), strict=True))
+    figure = np.ravel(drawing.axes)[0].figure
+    with style() as plt:
+        for target in pictures:
+            with whole(target) as partial:
+                figure.savefig(partial, metadata={"Date": None} if target.suffix == ".svg" else None)
+        plt.close(figure)
+    write_csv(numbers, list(drawing.table), zip(*drawing.table.values(), strict=True))
     return [*pictures, numbers]
 
 

@@ -1,38 +1,37 @@
-"""A network of sites: who hears whom and, if given, what each site holds."""
+"""A network of sites: who sends to whom and, if given, what each site holds."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
 from scipy import sparse
 
 from gaussip.arrays import NDArray
-from gaussip.plots.files import save, styled
+from gaussip.plots.style import Drawing, colour, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def draw_network(
     W: Any,
     sites: Sequence[Any],
-    path: str | os.PathLike[str],
     *,
     title: str = "",
     shares: NDArray | None = None,
     classes: Sequence[str] = (),
-    also: str | None = None,
-) -> list[Path]:
-    """Draw who hears whom; an arrow runs from the sender to the hearer.
+    ax: Axes | None = None,
+) -> Drawing:
+    """Draw who sends to whom; an arrow runs from the sender to the receiver.
 
     Parameters
     ----------
     W : (M, M) weights
     shares : (M, C), what each site holds, drawn as a pie at its node
     classes : (C,) names for the legend
-    also : ending of a second picture
     """
     weights = sparse.csr_array(W).tocoo()
     pairs = [(int(q), int(m), float(w)) for m, q, w in zip(*weights.coords, weights.data, strict=True) if m != q]
@@ -42,8 +41,8 @@ def draw_network(
     two_way = all(graph.has_edge(m, q) for q, m in graph.edges)
     at = _positions(graph)
     size = min(500.0, 5000.0 / len(sites))
-    with styled() as plt:
-        figure, axes = plt.subplots(figsize=(4.2, 4.2))
+    with style() as plt:
+        axes = plt.subplots(figsize=(4.2, 4.2))[1] if ax is None else ax
         nx.draw_networkx_edges(
             graph, at, ax=axes, edge_color="#8a8a8a", arrows=True, node_size=700 if shares is not None else size,
             arrowstyle="-" if two_way else "-|>", width=1.0, connectionstyle="arc3,rad=0.0",
@@ -58,12 +57,12 @@ def draw_network(
         axes.set_axis_off()
         axes.set_aspect("equal")
         axes.margins(0.15)
-        table = {
-            "sender": [sites[q] for q, _, _ in pairs],
-            "hearer": [sites[m] for _, m, _ in pairs],
-            "weight": [w for _, _, w in pairs],
-        }
-        return save(figure, path, table, also)
+    table = {
+        "sender": [sites[q] for q, _, _ in pairs],
+        "hearer": [sites[m] for _, m, _ in pairs],
+        "weight": [w for _, _, w in pairs],
+    }
+    return Drawing(axes, table)
 
 
 def _positions(graph: Any) -> dict[int, Any]:
@@ -82,13 +81,13 @@ def _positions(graph: Any) -> dict[int, Any]:
 def _pies(axes: Any, at: dict[int, Any], shares: Any, sites: Sequence[Any], classes: Sequence[str]) -> None:
     from matplotlib.patches import Circle, Wedge
 
-    colours = [f"C{k}" for k in range(shares.shape[1])]
+    colours = [colour(k) for k in range(shares.shape[1])]
     for m, (x, y) in at.items():
         axes.add_patch(Circle((x, y), 0.15, color="white", zorder=2))
         turn = 90.0
-        for share, colour in zip(shares[m] / shares[m].sum(), colours, strict=True):
-            axes.add_patch(Wedge((x, y), 0.14, turn, turn + 360 * share, color=colour, zorder=3, linewidth=0))
+        for share, shade in zip(shares[m] / shares[m].sum(), colours, strict=True):
+            axes.add_patch(Wedge((x, y), 0.14, turn, turn + 360 * share, color=shade, zorder=3, linewidth=0))
             turn += 360 * share
         axes.text(x * 1.27, y * 1.27, str(sites[m]), ha="center", va="center", fontsize=8)
-    handles = [Wedge((0, 0), 1, 0, 1, color=colour) for colour in colours]
+    handles = [Wedge((0, 0), 1, 0, 1, color=shade) for shade in colours]
     axes.legend(handles, classes, loc="center", fontsize=9)

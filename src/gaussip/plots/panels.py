@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.plots.files import save, styled
-
-LETTERS = 13  # of a title in an inch
+from gaussip.plots.style import Drawing, colour, set_title, style
 
 
 class Line(NamedTuple):
@@ -28,22 +23,15 @@ class Line(NamedTuple):
 
 
 def draw_panels(
-    lines: Sequence[Line],
-    path: str | os.PathLike[str],
-    *,
-    title: str,
-    xlabel: str,
-    ylabel: str,
-    points: bool = False,
-    log_y: bool = False,
-) -> list[Path]:
-    """Draw lines in their panels, as PNG and SVG with a table; a label has one colour in all panels.
+    lines: Sequence[Line], *, title: str, xlabel: str, ylabel: str, points: bool = False, log_y: bool = False
+) -> Drawing:
+    """Draw lines in their panels; a label has one colour in all panels.
 
     ``points`` says that lines run over a few values, which are marked on the axis, and not over rounds.
     """
     rows, columns = (list(dict.fromkeys(getattr(line, key) for line in lines)) for key in ("row", "column"))
     labels = list(dict.fromkeys(line.label for line in lines if not line.level))
-    with styled() as plt:
+    with style() as plt:
         from matplotlib.ticker import NullFormatter
 
         shape = (len(rows), len(columns))
@@ -52,14 +40,14 @@ def draw_panels(
         place = _axis(grid, lines, points)
         for line in lines:
             axes = grid[rows.index(line.row)][columns.index(line.column)]
-            colour = f"C{labels.index(line.label)}" if line.label in labels else "#222222"
+            shade = colour(labels.index(line.label)) if line.label in labels else "#222222"
             x = [place(value) for value in line.x]
             if line.level:
-                axes.plot(x, line.y, color=colour, linestyle="--", linewidth=1.1)
+                axes.plot(x, line.y, color=shade, linestyle="--", linewidth=1.1)
                 continue
-            axes.plot(x, line.y, color=colour, label=line.label, marker="o" if points else None, markersize=4)
+            axes.plot(x, line.y, color=shade, label=line.label, marker="o" if points else None, markersize=4)
             if line.cross:
-                axes.plot(x[-1], line.y[-1], "X", color=colour, markersize=8)
+                axes.plot(x[-1], line.y[-1], "X", color=shade, markersize=8)
         for i, row in enumerate(rows):
             for j, column in enumerate(columns):
                 axes = grid[i][j]
@@ -79,16 +67,16 @@ def draw_panels(
             figure.legend(
                 handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), per_row)
             )
-        figure.suptitle(textwrap.fill(title, int(LETTERS * size[0])), x=0.01, ha="left", fontsize=11)
-        flat = [(line, x, float(y)) for line in lines for x, y in zip(line.x, line.y, strict=True)]
-        table = {
-            "row": [line.row for line, _, _ in flat],
-            "column": [line.column for line, _, _ in flat],
-            "line": [line.label + (" (whole sample)" if line.level else "") for line, _, _ in flat],
-            xlabel: [x for _, x, _ in flat],
-            ylabel: [y if np.isfinite(y) else "" for _, _, y in flat],
-        }
-        return save(figure, path, table, also=".svg")
+        set_title(figure, title)
+    flat = [(line, x, float(y)) for line in lines for x, y in zip(line.x, line.y, strict=True)]
+    table = {
+        "row": [line.row for line, _, _ in flat],
+        "column": [line.column for line, _, _ in flat],
+        "line": [line.label + (" (whole sample)" if line.level else "") for line, _, _ in flat],
+        xlabel: [x for _, x, _ in flat],
+        ylabel: [y if np.isfinite(y) else "" for _, _, y in flat],
+    }
+    return Drawing(grid, table)
 
 
 def _axis(grid: Any, lines: Sequence[Line], points: bool) -> Any:

@@ -3,91 +3,60 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gaussip.errors import GaussipError, SettingError
-from gaussip.files.toml import Path, Source
 from gaussip.networks import mixing_weights
-from gaussip.networks.named import parse
-from gaussip.settings import MIXINGS, WEIGHTINGS, check_choice
+from gaussip.settings import MIXINGS, WEIGHTINGS
+from gaussip.studies import checks
+from gaussip.studies.checks import Check, Table
 from gaussip.studies.methods import Method, parse_method
 from gaussip.studies.simulation_model import SPREADS, Setting
 
 POOLED = "em"  # the whole sample's estimate, which the others are measured against
-ALONE = (POOLED, "local")  # they hear nobody: the network means nothing to them
-LONG = 20_000  # the whole sample's EM goes on until it converges, or so far
+ALONE = (POOLED, "local")  # they exchange nothing: the network means nothing to them
+LOOKS = 60  # rounds that are looked at, about, unless a design asks for more
+LONG = 20_000  # most rounds of the whole sample's EM, which runs until it converges
 
 
-def _whole(least: int) -> Callable[[str, Any], int]:
-    def check(key: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise SettingError(f"{key} = {value!r} must be a whole number of at least {least}")
-        return value
+def _values(check: Check) -> Check:
+    """One value, or a list of them, as a list."""
 
-    return check
+    def check_all(key: str, value: Any) -> list[Any]:
+        values = value if isinstance(value, list) else [value]
+        if not values:
+            raise SettingError(f"{key} = [] gives no value")
+        return [check(key, item) for item in values]
 
-
-def _number(low: float, high: float, what: str, open_at_low: bool = False) -> Callable[[str, Any], float]:
-    def check(key: str, value: Any) -> float:
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
-        if not fits or (open_at_low and value == low):
-            raise SettingError(f"{key} = {value!r} must be {what}")
-        return float(value)
-
-    return check
-
-
-def _choice(choices: tuple[str, ...]) -> Callable[[str, Any], str]:
-    def check(key: str, value: Any) -> str:
-        check_choice(key, value, choices)
-        return str(value)
-
-    return check
+    return check_all
 
 
 def _fractions(key: str, value: Any) -> float | tuple[float, ...]:
-    if not isinstance(value, list):
-        return _fraction(key, value)
-    if not value:
-        raise SettingError(f"{key} = []: give at least one fraction")
-    return tuple(_fraction(key, one) for one in value)
+    """The labelled fraction of all sites, or those of the sites in turn."""
+    fractions = _values(checks.fraction)(key, value)
+    return tuple(fractions) if isinstance(value, list) else fractions[0]
 
 
-def _network(key: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise SettingError(f"{key} = {value!r} must be a network's name, for instance {key} = 'circle'")
-    parse(value)
-    return value
-
-
-def _method(key: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise SettingError(f"{key}: {value!r} is no method; write for instance 'mnem' or 'ngd=0.003'")
-    if parse_method(value, 0.01).semi:
-        raise SettingError(f"{key}: write {value[5:]!r} for {value!r}; methods see the labels there are (labelled)")
-    return value
-
-
-_fraction = _number(0, 1, "a fraction in [0, 1]")
-_step = _number(0, 1, "a step in (0, 1]", open_at_low=True)
-#: what a cell is made of: the check of one value, and the paper's value
-KEYS: dict[str, tuple[Callable[[str, Any], Any], Any]] = {
-    "rows": (_whole(1), 30_000),
-    "sites": (_whole(1), 20),
-    "features": (_whole(1), 6),
-    "delta": (_number(0, 1e6, "a number of at least 0"), 2.0),
-    "spread": (_choice(SPREADS), "heterogeneous"),
-    "concentration": (_number(0, 1e6, "a positive number", open_at_low=True), 0.5),
-    "size_ratio": (_number(1, 1e6, "a number of at least 1"), 1.0),
+#: what a cell is made of: the check of a value, and the paper's value
+KEYS: dict[str, tuple[Check, Any]] = {
+    "rows": (checks.whole(1), 30_000),
+    "sites": (checks.whole(1), 20),
+    "features": (checks.whole(1), 6),
+    "delta": (checks.not_negative, 2.0),
+    "spread": (checks.choice(SPREADS), "heterogeneous"),
+    "concentration": (checks.number(0, 1e6, "a positive number", above_low=True), 0.5),
+    "size_ratio": (checks.number(1, 1e6, "a number of at least 1"), 1.0),
     "labelled": (_fractions, 0.0),
-    "network": (_network, "circle"),
-    "mixing": (_choice(MIXINGS), "row"),
-    "weighting": (_choice(WEIGHTINGS), "equal"),
-    "noise": (_number(0, 1e6, "a number of at least 0"), 0.1),
-    "rounds": (_whole(1), 3000),
-    "eta": (_step, 0.01),
-    "methods": (_method, None),
+    "network": (checks.network_name, "circle"),
+    "mixing": (checks.choice(MIXINGS), "row"),
+    "weighting": (checks.choice(WEIGHTINGS), "equal"),
+    "noise": (checks.not_negative, 0.1),
+    "rounds": (checks.whole(1), 3000),
+    "eta": (checks.number(0, 1, "a step in (0, 1]", above_low=True), 0.01),
+    "methods": (checks.method_name, None),
 }
 BY_NETWORK = ("network", "mixing", "weighting")
 COLUMNS = (*(key for key in KEYS if key not in ("methods", "rounds", "eta")), "method", "eta")
@@ -100,7 +69,7 @@ class Cell(NamedTuple):
     method: Method
     rounds: int
     noise: float
-    network: str  #: empty where the method hears nobody, as mixing and weighting
+    network: str  #: empty where the method exchanges nothing, as mixing and weighting
     mixing: str
     weighting: str
 
@@ -132,43 +101,27 @@ def in_turn(labelled: float | tuple[float, ...]) -> float | str:
     return " ".join(str(r).removesuffix(".0") for r in labelled[:period])
 
 
-def cells_of(source: Source, seed: int, most_rounds: int | None) -> tuple[Cell, ...]:
+def cells_of(design: Table, seed: int, most_rounds: int | None) -> tuple[Cell, ...]:
     """Every cell of a design, the whole sample's first, each once.
 
     Keys at the top of the file hold for all tables ``[[cells]]``; a list stands for all of its values.
     """
-    tables = source.values.get("cells", [])
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise source.error("cells are tables: write [[cells]] above the keys of each", ("cells",))
-    common = {key: source.values[key] for key in KEYS if key in source.values}
-    found: dict[Cell, None] = {}
-    for number, table in enumerate(tables):
-        lists: dict[str, tuple[list[Any], Path]] = {}
-        for at, given in (((), common), (("cells", number), table)):
-            for key, value in given.items():
-                lists[key] = (_values(source, key, value, (*at, key)), (*at, key))
+    common = {key: design.get(key, _values(KEYS[key][0])) for key in KEYS if key in design.values}
+    cells: dict[Cell, None] = {}
+    for table in design.tables("cells"):
+        table.check_keys(KEYS)
+        lists = common | {key: table.get(key, _values(KEYS[key][0])) for key in table.values}
         if "methods" not in lists:
-            raise source.error("methods are missing; write for instance methods = ['em', 'mnem']", ("cells", number))
-        for combination in itertools.product(*(values for values, _ in lists.values())):
+            raise table.error("methods are missing; write for instance methods = ['em', 'mnem']")
+        for combination in itertools.product(*lists.values()):
             chosen = dict(zip(lists, combination, strict=True))
             try:
-                found.update(dict.fromkeys(_cells(chosen, seed, most_rounds)))
+                cells.update(dict.fromkeys(_cells(chosen, seed, most_rounds)))
             except GaussipError as error:
-                where = lists.get(error.setting or "", (None, ("cells", number)))[1]
-                raise source.error(str(error), where) from error
-    return tuple(sorted(found, key=lambda cell: cell.method.algorithm != POOLED))
-
-
-def _values(source: Source, key: str, value: Any, path: Path) -> list[Any]:
-    if key not in KEYS:
-        raise source.error(f"unknown key {key!r}; a cell's keys are {', '.join(KEYS)}", path)
-    values = value if isinstance(value, list) else [value]
-    if not values:
-        raise source.error(f"{key} = [] gives no value", path)
-    try:
-        return [KEYS[key][0](key, one) for one in values]
-    except GaussipError as error:
-        raise source.error(str(error), path) from error
+                key = error.setting or ""
+                place = design if key in common and key not in table.values else table
+                raise place.error(str(error), key) from error
+    return tuple(sorted(cells, key=lambda cell: cell.method.algorithm != POOLED))
 
 
 def _cells(chosen: Mapping[str, Any], seed: int, most_rounds: int | None) -> Iterator[Cell]:
@@ -195,12 +148,19 @@ def _cells(chosen: Mapping[str, Any], seed: int, most_rounds: int | None) -> Ite
     method = parse_method(value["methods"], value["eta"])._replace(semi=semi)
     rounds = value["rounds"] if most_rounds is None else min(value["rounds"], most_rounds)
     placed = [value[key] for key in BY_NETWORK]
-    mixing_weights(value["network"], range(M), value["mixing"], seed)  # refuses what cannot be
+    mixing_weights(value["network"], range(M), value["mixing"], seed)  # rejects what cannot be
     alone = method.algorithm in ALONE
     cell = Cell(setting, method, rounds, value["noise"], *(["", "", ""] if alone else placed))
     yield cell.pooled
     if method.algorithm != POOLED:
         yield cell
+
+
+def marks(rounds: int, looks: int = LOOKS) -> list[int]:
+    """The rounds that are looked at: spaced evenly on a logarithmic scale, with the round numbers among them."""
+    even = np.rint(np.geomspace(1, rounds, looks)).astype(int).tolist()
+    round_numbers = [digit * 10**power for power in range(len(str(rounds))) for digit in (1, 2, 3, 5)]
+    return sorted({*even, *(mark for mark in round_numbers if mark <= rounds)})
 
 
 def plain(value: Any) -> str:
@@ -218,14 +178,14 @@ def matches(values: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
 
 def parse_where(text: str) -> dict[str, Any]:
     """Values of columns as written on the command line: ``delta=2,spread=heterogeneous``."""
-    found: dict[str, Any] = {}
+    where: dict[str, Any] = {}
     for part in filter(None, text.split(",")):
         key, _, value = (piece.strip() for piece in part.partition("="))
-        if key not in COLUMNS or not value or key in found:
+        if key not in COLUMNS or not value or key in where:
             what = "write column=value, one value for each column"
             raise SettingError(f"--where {part!r}: {what}; the columns are {', '.join(COLUMNS)}")
         try:
-            found[key] = float(value)
+            where[key] = float(value)
         except ValueError:
-            found[key] = value
-    return found
+            where[key] = value
+    return where

@@ -1,6 +1,6 @@
 """Methods side by side on data sets of the paper's model, from the same starts.
 
-A collapse of one method is recorded as its result; the others go on.
+A collapse of one method is recorded as its result; the others continue.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class Trial:
         self._begins: list[Theta] = []
         for sequence in np.random.SeedSequence(seed).spawn(replicates):
             self.data.append(draw(setting, sequence))
-            own = streams(sequence, 5)[-1]  # the data take the first four
-            self._begins.append(paper_start(self.data[-1].truth, noise, own))
+            stream = streams(sequence, 5)[-1]  # the data take the first four
+            self._begins.append(paper_start(self.data[-1].truth, noise, stream))
         self.W = mixing_weights(network, range(setting.n_sites), mixing, seed)
         self._truth = pack(per_replicate([data.truth for data in self.data]))
-        self._together, self._told = replicates, False
+        self._together, self._warned = replicates, False
 
     def rows_of(self, replicate: int, labels: bool, device: str) -> Rows:
         """The rows of one data set, (M,), with their labels where they may be seen."""
@@ -107,7 +107,7 @@ class Trial:
         wanted = sorted({0, max_rounds, *(mark for mark in marks if mark <= max_rounds)})
         R = len(self.data)
         traces: list[Trace] = []
-        while (done := sum(len(one.collapsed) for one in traces)) < R:
+        while (done := sum(len(trace.collapsed) for trace in traces)) < R:
             some = slice(done, done + self._together)
             try:
                 traces.append(self._some(method, some, wanted, tol, None if pooled is None else pooled[some], watch))
@@ -116,8 +116,8 @@ class Trial:
                     raise
                 self._together = -(-self._together // 2)
                 continue
-            if self._together < R and not self._told:
-                self._told = True
+            if self._together < R and not self._warned:
+                self._warned = True
                 warnings.warn(
                     "the GPU's memory does not hold all replicates: "
                     f"{self._together} at a time, for the same numbers",
@@ -231,11 +231,11 @@ def _joined(traces: Sequence[Trace]) -> Trace:
     """The traces of some replicates each as one."""
     first = traces[0]
     return first._replace(
-        mse=np.concatenate([one.mse for one in traces], axis=1),
-        distance=np.concatenate([one.distance for one in traces], axis=1),
-        bytes=np.max([one.bytes for one in traces], axis=0),
-        theta=Theta(*(np.concatenate(parts) for parts in zip(*(one.theta for one in traces), strict=True))),
-        n_rounds=max(one.n_rounds for one in traces),
-        collapsed=np.concatenate([one.collapsed for one in traces]),
-        collapse=next((one.collapse for one in traces if one.collapse is not None), None),
+        mse=np.concatenate([trace.mse for trace in traces], axis=1),
+        distance=np.concatenate([trace.distance for trace in traces], axis=1),
+        bytes=np.max([trace.bytes for trace in traces], axis=0),
+        theta=Theta(*(np.concatenate(parts) for parts in zip(*(trace.theta for trace in traces), strict=True))),
+        n_rounds=max(trace.n_rounds for trace in traces),
+        collapsed=np.concatenate([trace.collapsed for trace in traces]),
+        collapse=next((trace.collapse for trace in traces if trace.collapse is not None), None),
     )

@@ -1,6 +1,6 @@
 """Rounds and bytes to given distances from the pooled estimate: of methods that were run, and of two others.
 
-Flooding tells every site's statistics to every other site, in as many rounds for each EM iteration as the network
+Flooding sends every site's statistics to every other site, in as many rounds for each EM iteration as the network
 is wide; a tree sums them at one site and sends the sum back. Both make pooled EM's iterations, so their costs follow
 from the whole sample's run and the network.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.mixture.theta import width
 from gaussip.networks import listening, mixing_weights
-from gaussip.studies.cells import Cell, plain
+from gaussip.studies.cells import Cell
 from gaussip.studies.results import Results
 
 
@@ -36,33 +36,34 @@ class Cost(NamedTuple):
 
 def costs(results: Results) -> list[Cost]:
     """The costs of every cell that was run, and of the two reckoned methods, setting by setting."""
-    found: list[Cost] = []
+    spent: list[Cost] = []
     for (setting, network), cells in _settings(results).items():
         for cell in cells:
+            numbers = results.numbers(cell)
             for level in results.design.levels:
                 first = arrivals(results, cell, level)
-                sent = np.interp(first, results.rounds(cell), results.sent(cell))
+                sent = np.interp(first, numbers["rounds"], numbers["bytes"])
                 sent = np.where(np.isfinite(first), sent, np.inf)
-                found.append(_cost(setting, network, cell.method.label, level, first, sent))
-        found += list(_reckoned(results, setting, network, cells[0]))
-    return found
+                spent.append(_cost(setting, network, cell.method.label, level, first, sent))
+        spent += list(_reckoned(results, setting, network, cells[0]))
+    return spent
 
 
 def _settings(results: Results) -> dict[tuple[str, str], list[Cell]]:
     """The cells that were run by what they differ in beside their method."""
     groups: dict[tuple[str, str], list[Cell]] = {}
-    keys = [key for key in results.design.varying if key not in ("method", "eta", "network")]
     for cell in results.others():
         if cell.network and cell.pooled not in results.missing:
-            shown = ", ".join(f"{key} {plain(cell.values[key])}" for key in keys if cell.values[key] != "")
+            values = results.design.varying_of(cell)
+            shown = ", ".join(f"{key} {value}" for key, value in values.items() if key not in ("eta", "network"))
             groups.setdefault((shown, cell.network), []).append(cell)
     return groups
 
 
 def arrivals(results: Results, cell: Cell, level: float) -> NDArray:
     """The first round looked at in which each data set's distance is at most the level, (R,); infinite if none."""
-    near = results.distances(cell) <= level
-    rounds = results.rounds(cell)
+    numbers = results.numbers(cell)
+    near, rounds = numbers["distance"] <= level, numbers["rounds"]
     return np.where(near.any(axis=0), rounds[np.argmax(near, axis=0)].astype(float), np.inf)
 
 
@@ -89,10 +90,10 @@ def _cost(setting: str, network: str, name: str, level: float, rounds: NDArray, 
 
 def cost_table(spent: Sequence[Cost]) -> tuple[list[str], list[list[str]]]:
     """The costs with a line for each method and columns for the levels."""
-    levels = sorted({one.level for one in spent}, reverse=True)
+    levels = sorted({cost.level for cost in spent}, reverse=True)
     lines: dict[tuple[str, str, str], dict[float, Cost]] = {}
-    for one in spent:
-        lines.setdefault((one.setting, one.network, one.method), {})[one.level] = one
+    for cost in spent:
+        lines.setdefault((cost.setting, cost.network, cost.method), {})[cost.level] = cost
 
     def shown(number: float, digits: int = 0) -> str:
         return f"{number:,.{digits}f}" if np.isfinite(number) else ""
@@ -100,7 +101,7 @@ def cost_table(spent: Sequence[Cost]) -> tuple[list[str], list[list[str]]]:
     columns = ["setting", "network", "method"]
     columns += [f"rounds to {level:g}" for level in levels] + [f"MB to {level:g}" for level in levels]
     rows = []
-    for key, found in lines.items():
-        rounds = [shown(found[level].rounds) for level in levels]
-        rows.append([*key, *rounds, *(shown(found[level].bytes / 1e6, 2) for level in levels)])
+    for key, by_level in lines.items():
+        rounds = [shown(by_level[level].rounds) for level in levels]
+        rows.append([*key, *rounds, *(shown(by_level[level].bytes / 1e6, 2) for level in levels)])
     return columns, rows

@@ -1,4 +1,4 @@
-"""The demonstration: breast-cancer patients on eight sites, most of which see one diagnosis only."""
+"""The demonstration: breast-cancer patients at eight sites, most of which have one diagnosis only."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from gaussip.arrays import NDArray
 from gaussip.errors import FileError
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.theta import Theta, align, at, distance, reorder
-from gaussip.plots.convergence import draw_convergence
-from gaussip.plots.network import draw_network
+from gaussip.plots import draw_convergence, draw_network, save
 from gaussip.rows.problem import Problem, prepare
 from gaussip.simulation.history import Progress
 from gaussip.simulation.run import Run
@@ -47,13 +46,15 @@ class Line(NamedTuple):
 
 
 class Demo(NamedTuple):
-    """What the demonstration found and wrote."""
+    """The results of the demonstration, and its files."""
 
     lines: list[Line]
     files: list[Path]
 
 
-def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progress], None] | None = None) -> Demo:
+def run_demo(
+    out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progress], None] = lambda method, now: None
+) -> Demo:
     """Fit all methods, draw the pictures into ``out``, which is made if need be."""
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -76,25 +77,19 @@ def run_demo(out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progres
     lines, curves = [], {}
     for method in METHODS:
         target = at(pooled[method.semi].theta, 0)
-        trace: list[tuple[int, float]] = []
-
-        def follow(
-            now: Progress,
-            method: Method = method,
-            target: Theta = target,
-            trace: list[tuple[int, float]] = trace,
-        ) -> None:
-            trace.append((now.round, distance(now.theta, target)))
-            if watch is not None:
-                watch(method, now)
-
         if method.algorithm == "em":
             lines.append(_line(method, pooled[method.semi], target, test))
             continue
-        found = method.run(
+        trace: list[tuple[int, float]] = []
+
+        def follow(now: Progress, method: Method = method, target: Theta = target, trace: Any = trace) -> None:
+            trace.append((now.round, distance(now.theta, target)))
+            watch(method, now)
+
+        run = method.run(
             begins[method.semi], rows[method.semi], semi.W, max_rounds=max_rounds, watch=follow, **settings
         )
-        lines.append(_line(method, found, target, test))
+        lines.append(_line(method, run, target, test))
         curves[method.name] = tuple(np.array(part) for part in zip(*trace, strict=True))
     return Demo(lines, _pictures(out, semi, train, sites, names, lines, curves))
 
@@ -151,12 +146,11 @@ def _pictures(
 ) -> list[Path]:
     held = np.stack([np.bincount(train.classes[sites == site], minlength=2) for site in problem.sites])
     network = draw_network(
-        problem.W, problem.sites.tolist(), out / "network.png",
+        problem.W, problem.sites.tolist(),
         title="Eight sites on a ring, and whom they see", shares=held, classes=names,
     )  # fmt: skip
     convergence = draw_convergence(
-        curves, out / "convergence.png",
+        curves, collapsed=[line.method for line in lines if line.collapse],
         ylabel="distance to the pooled estimate", title="Breast-cancer data, sorted by diagnosis over 8 sites",
-        collapsed=[line.method for line in lines if line.collapse],
     )  # fmt: skip
-    return network + convergence
+    return save(network, out / "network.png") + save(convergence, out / "convergence.png")

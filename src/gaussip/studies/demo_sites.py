@@ -1,4 +1,4 @@
-"""The demonstration's second part: the eight sites as real processes, one of which is killed half-way."""
+"""The demonstration's second part: the eight sites as processes, one of which is killed half-way."""
 
 from __future__ import annotations
 
@@ -86,8 +86,7 @@ def run_sites(
         sites="\n".join(f'{name} = {{ address = "127.0.0.1:{port}" }}' for name, port in free_ports(names).items()),
     )  # fmt: skip
     (folder / "federation.toml").write_text(text, encoding="utf-8")
-    found = description.of_text(text)
-    folders.init(text, found, folder / "folders", days=1, requests=False)
+    folders.init(text, description.of_text(text), folder / "folders", days=1, requests=False)
     killed = _run(folder, names, rounds, watch)
     mixture = NetworkGaussianMixture(
         2, algorithm="mnem", network="ring", eta=ETA, max_rounds=rounds, tol=0.0, reg_covar=REG_COVAR,
@@ -109,12 +108,12 @@ def run_sites(
 
 
 def free_ports(names: list[str]) -> dict[str, int]:
-    """For each name a port of this machine that nobody listens at now."""
+    """For each name a free port of this machine."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in names]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return {name: one.getsockname()[1] for name, one in zip(names, sockets, strict=True)}
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
+        return {name: listener.getsockname()[1] for name, listener in zip(names, sockets, strict=True)}
 
 
 def _run(folder: Path, names: list[str], rounds: int, watch: Callable[[list[dict[str, Any]], str], None]) -> int:

@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 
 from gaussip.networks import measures, mixing_weights
-from gaussip.plots.network import draw_network
-from gaussip.plots.panels import Line, draw_panels
+from gaussip.plots import Line, draw_network, draw_panels, save
 from gaussip.studies.cells import POOLED, Cell, plain
-from gaussip.studies.design import Design
-from gaussip.studies.parts import Figure, drawn
+from gaussip.studies.parts import Design, Figure
 from gaussip.studies.results import NotRunError, Results
 
 NAMES = {"log_mse": "log MSE", "mse_ratio": "MSE over the whole sample's", "distance": "distance",
@@ -27,19 +25,21 @@ def draw_figure(results: Results, figure: Figure, folder: Path) -> list[Path]:
     lines = list(_lines(results, figure))
     if not any(not line.level for line in lines):
         return []
-    return draw_panels(
-        lines, folder / f"{figure.name}.png", title=figure.title, xlabel=NAMES.get(figure.along, figure.along),
-        ylabel=NAMES[figure.measure], points=figure.along != "round", log_y=figure.measure == "distance",
+    drawing = draw_panels(
+        lines, title=figure.title, xlabel=NAMES.get(figure.along, figure.along), ylabel=NAMES[figure.measure],
+        points=figure.along != "round", log_y=figure.measure == "distance",
     )  # fmt: skip
+    return save(drawing, folder / f"{figure.name}.png", also=".svg")
 
 
 def _lines(results: Results, figure: Figure) -> Iterator[Line]:
-    cells = [cell for cell in drawn(figure, results.design.cells) if cell not in results.missing]
+    cells = [cell for cell in figure.drawn(results.design.cells) if cell not in results.missing]
     if figure.along != "round":
         yield from _along(results, figure, cells)
         return
     for cell in cells:
-        rounds, curve, collapsed = results.rounds(cell), results.curve(cell, figure.measure), results.collapsed(cell)
+        numbers, curve = results.numbers(cell), results.curve(cell, figure.measure)
+        rounds, collapsed = numbers["rounds"], numbers["collapsed"]
         left = np.mean((collapsed == 0) | (collapsed > rounds[:, None]), axis=1)
         shown = (rounds > 0) & (left > 0.5) & np.isfinite(curve)
         x, y = rounds[shown].tolist(), curve[shown].tolist()
@@ -57,10 +57,9 @@ def _levels(results: Results, figure: Figure, cells: list[Cell]) -> Iterator[Lin
     last = max((cell.rounds for cell in cells), default=1)
     for cell, row, column in dict.fromkeys(placed):
         value = results.log_mse(cell).value
-        own = figure.lines != "method" and cell.values[figure.lines] != ""
-        yield Line(
-            row, column, _label(cell, figure) if own else cell.method.name, [1, last], [value, value], level=True
-        )
+        by_line = figure.lines != "method" and cell.values[figure.lines] != ""
+        label = _label(cell, figure) if by_line else cell.method.name
+        yield Line(row, column, label, [1, last], [value, value], level=True)
 
 
 def _along(results: Results, figure: Figure, cells: list[Cell]) -> Iterator[Line]:
@@ -106,8 +105,8 @@ def draw_networks(design: Design, folder: Path) -> tuple[list[Path], list[list[A
     sites = range(design.drawing.sites)
     for name in design.drawing.networks:
         W = mixing_weights(name, sites, seed=design.seed)
-        plain = name.replace("(", "-").replace(")", "")
-        found = measures(W)
-        files += draw_network(W, sites, folder / f"{plain}.png", title=name, also=".svg")
-        rows.append([name, found.se_w, found.sigma_w, found.spectral_gap])
+        file = f"{name.replace('(', '-').replace(')', '')}.png"
+        measured = measures(W)
+        files += save(draw_network(W, sites, title=name), folder / file, also=".svg")
+        rows.append([name, measured.se_w, measured.sigma_w, measured.spectral_gap])
     return files, rows

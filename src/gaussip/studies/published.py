@@ -1,4 +1,4 @@
-"""A study's numbers beside published ones."""
+"""A study's numbers beside published numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from typing import Any, NamedTuple
 
 from gaussip.studies.cells import matches
-from gaussip.studies.claims.base import said
 from gaussip.studies.parts import Published
 from gaussip.studies.results import NotRunError, Results
 
@@ -14,7 +13,7 @@ FEW = 10  # data sets: a standard error of fewer says little
 
 
 class Comparison(NamedTuple):
-    """A published number and ours."""
+    """A published number and the study's."""
 
     cell: str
     round: int | str
@@ -29,31 +28,31 @@ class Comparison(NamedTuple):
 
 
 def comparisons(results: Results) -> list[Comparison]:
-    """Every published number of the design beside ours."""
-    return [_compared(results, one) for one in results.design.published]
+    """Every published number of the design beside the study's."""
+    return [_compared(results, published) for published in results.design.published]
 
 
-def _compared(results: Results, one: Published) -> Comparison:
-    (cell,) = [cell for cell in results.design.cells if matches(cell.values, one.where)]
-    told: dict[str, Any] = {
-        "cell": said(cell, results), "round": one.round or "end", "source": one.source, "published": one.value,
-        "note": one.note,
+def _compared(results: Results, published: Published) -> Comparison:
+    (cell,) = [cell for cell in results.design.cells if matches(cell.values, published.where)]
+    known: dict[str, Any] = {
+        "cell": results.describe(cell), "round": published.round or "end", "source": published.source,
+        "published": published.value, "note": published.note,
     }  # fmt: skip
     try:
-        ours = results.log_mse(cell, one.round)
+        measured = results.log_mse(cell, published.round)
     except NotRunError:
         numbers: dict[str, Any] = dict.fromkeys(("measured", "standard_error", "difference", "allowed"), math.nan)
-        return Comparison(verdict="not run" if cell in results.missing else "round not reached", **numbers, **told)
-    apart = ours.value - one.value
-    limits = [] if one.within is None else [one.within]
-    if one.within_errors is not None and results.design.replicates >= FEW:
-        limits.append(one.within_errors * ours.error)
+        return Comparison(verdict="not run" if cell in results.missing else "round not reached", **numbers, **known)
+    apart = measured.value - published.value
+    limits = [] if published.within is None else [published.within]
+    if published.within_errors is not None and results.design.replicates >= FEW:
+        limits.append(published.within_errors * measured.error)
     verdict = "reported" if not limits else "reproduced" if abs(apart) <= max(limits) else "not reproduced"
     return Comparison(
-        measured=ours.value,
-        standard_error=ours.error,
+        measured=measured.value,
+        standard_error=measured.error,
         difference=apart,
         allowed=max(limits, default=math.nan),
         verdict=verdict,
-        **told,
+        **known,
     )

@@ -12,12 +12,13 @@ from gaussip.plots.files import write_csv
 from gaussip.studies.cells import POOLED
 from gaussip.studies.claims import Verdict, verdicts
 from gaussip.studies.costs import Cost, cost_table, costs
-from gaussip.studies.design import names, of_text
+from gaussip.studies.design import ORDER, of_text
 from gaussip.studies.drawing import draw_figure, draw_networks
 from gaussip.studies.folder import Folder
 from gaussip.studies.page import Page
 from gaussip.studies.published import Comparison, comparisons
 from gaussip.studies.results import CURVES, SUMMARY, Results
+from gaussip.studies.storage import write_texts
 
 
 class Report(NamedTuple):
@@ -33,8 +34,8 @@ class Report(NamedTuple):
 
 
 def report(folder: Folder) -> Report:
-    """Make a study's report anew from its cells; those that are missing are said to be."""
-    results, design = Results(folder), folder.design
+    """Make a study's report from its cells; it names those that are missing."""
+    results, design = folder.results(), folder.design
     out = folder.path / "report"
     out.mkdir(exist_ok=True)
     files: list[Path] = []
@@ -42,7 +43,7 @@ def report(folder: Folder) -> Report:
     if design.about:
         page.paragraph(design.about)
     if design.cells:
-        name = design.name if design.name in names() else f"{design.name}.toml"
+        name = design.name if design.name in ORDER else f"{design.name}.toml"
         limit = f" --rounds {design.most_rounds}" if design.most_rounds else ""
         page.paragraph(
             f"{design.replicates} data set{'s' * (design.replicates > 1)} in each of {len(design.cells)} cells, seed "
@@ -73,7 +74,7 @@ def report(folder: Folder) -> Report:
             page.paragraph(f"{figure.title}: none of the cells has been run.")
     if design.levels:
         spent = costs(results)
-        files.append(_csv(out / "costs.csv", Cost._fields, (one._asdict() for one in spent)))
+        files.append(_csv(out / "costs.csv", Cost._fields, (cost._asdict() for cost in spent)))
         page.heading("Rounds and bytes to the pooled estimate")
         page.paragraph(
             "Medians over data sets of the rounds, and of the megabytes sent over the whole network, until the "
@@ -86,13 +87,13 @@ def report(folder: Folder) -> Report:
     if compared:
         page.heading("Published and measured")
         page.table([name.replace("_", " ") for name in Comparison._fields], compared)
-        files.append(_csv(out / "published.csv", Comparison._fields, (one._asdict() for one in compared)))
+        files.append(_csv(out / "published.csv", Comparison._fields, (line._asdict() for line in compared)))
     if judged:
         page.heading("Claims")
-        for one in judged:
-            page.paragraph(f"{one.verdict.capitalize()}: {one.text}.")
-            page.items(one.evidence)
-        rows = ({**one._asdict(), "evidence": "; ".join(one.evidence)} for one in judged)
+        for claim in judged:
+            page.paragraph(f"{claim.verdict.capitalize()}: {claim.text}.")
+            page.items(claim.evidence)
+        rows = ({**claim._asdict(), "evidence": "; ".join(claim.evidence)} for claim in judged)
         files.append(_csv(out / "claims.csv", Verdict._fields, rows))
     if design.cells:
         files += _tables(results, out)
@@ -101,10 +102,7 @@ def report(folder: Folder) -> Report:
         shown = [*design.varying, *ends]
         page.table([key.replace("_", " ") for key in shown], [[_short(line, key) for key in shown] for line in lines])
         page.paragraph("`summary.csv` has all columns, `curves.csv` and `curves.parquet` every round looked at.")
-    for ending, text in ((".md", page.markdown), (".html", page.html)):
-        with whole(out / f"report{ending}") as partial:
-            partial.write_text(text, encoding="utf-8")
-        files.append(out / f"report{ending}")
+    files += write_texts(out, {"report.md": page.markdown, "report.html": page.html})
     return Report(out, files, compared, judged, len(results.missing), reduced, lines)
 
 

@@ -1,8 +1,8 @@
-"""What a study found: its cells by their values, and their numbers as tables."""
+"""The results of a study: its cells by their values, and their numbers as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +11,7 @@ from gaussip.arrays import NDArray
 from gaussip.errors import GaussipError
 from gaussip.studies.cells import COLUMNS, POOLED, Cell, matches
 from gaussip.studies.comparison import log_mean
-from gaussip.studies.design import Design
-from gaussip.studies.folder import Folder
+from gaussip.studies.parts import Design
 
 
 class NotRunError(GaussipError):
@@ -25,72 +24,61 @@ class Value(NamedTuple):
     value: float
     error: float
 
-    def __str__(self) -> str:
-        return f"{self.value:.3f}"
-
 
 class Results:
     """The cells that are done."""
 
-    def __init__(self, folder: Folder) -> None:
-        self.design: Design = folder.design
-        self._found = {cell: folder.read(cell) for cell in self.design.cells if folder.done(cell)}
+    def __init__(self, design: Design, numbers: Mapping[Cell, Mapping[str, NDArray]]) -> None:
+        self.design, self._numbers = design, numbers
 
     @property
     def missing(self) -> list[Cell]:
         """The cells that are not done."""
-        return [cell for cell in self.design.cells if cell not in self._found]
+        return [cell for cell in self.design.cells if cell not in self._numbers]
 
     def all(self, **where: Any) -> list[Cell]:
         """The cells with these values that are done."""
-        return [cell for cell in self._found if matches(cell.values, where)]
+        return [cell for cell in self._numbers if matches(cell.values, where)]
 
     def others(self, **where: Any) -> list[Cell]:
         """The same without the whole sample's."""
         return [cell for cell in self.all(**where) if cell.method.algorithm != POOLED]
 
-    def one(self, **where: Any) -> Cell:
+    def cell(self, **where: Any) -> Cell:
         """The cell with these values."""
-        found = self.all(**where)
-        if len(found) != 1:
+        cells = self.all(**where)
+        if len(cells) != 1:
             shown = ", ".join(f"{key} {value}" for key, value in where.items())
-            raise NotRunError(f"{'no cell' if not found else f'{len(found)} cells'} with {shown} has been run")
-        return found[0]
+            raise NotRunError(f"{'no cell' if not cells else f'{len(cells)} cells'} with {shown} has been run")
+        return cells[0]
 
-    def rounds(self, cell: Cell) -> NDArray:
-        """The rounds a cell was looked at, (L,)."""
-        return self._of(cell)["rounds"]
+    def describe(self, cell: Cell) -> str:
+        """A cell in a sentence: its method, and the columns that vary."""
+        shown = [f"{key} {value}" for key, value in self.design.varying_of(cell).items()]
+        return f"{cell.method.name} ({', '.join(shown)})" if shown else cell.method.name
 
     def at(self, cell: Cell, round: int) -> int:
         """The place of a round among those a cell was looked at; 0 is the last."""
         if not round:
             return -1
-        place = np.flatnonzero(self.rounds(cell) == round)
+        place = np.flatnonzero(self.numbers(cell)["rounds"] == round)
         if not place.size:
             raise NotRunError(f"{self.design.name_of(cell)} was not looked at in round {round}")
         return int(place[0])
 
     def log_mse(self, cell: Cell, round: int = 0) -> Value:
         """The log MSE after a round; NaN where every data set has collapsed."""
-        return Value(*log_mean(self._of(cell)["mse"][self.at(cell, round)]))
-
-    def distances(self, cell: Cell) -> NDArray:
-        """The distance of each data set along the rounds, (L, R); NaN once a component collapsed."""
-        return self._of(cell)["distance"]
-
-    def sent(self, cell: Cell) -> NDArray:
-        """Bytes sent by all sites along the rounds, (L,)."""
-        return self._of(cell)["bytes"]
+        return Value(*log_mean(self.numbers(cell)["mse"][self.at(cell, round)]))
 
     def curve(self, cell: Cell, measure: str = "log_mse") -> NDArray:
         """The log MSE, or the mean distance, along the rounds, (L,)."""
         if measure == "log_mse":
-            return np.array([log_mean(mse)[0] for mse in self._of(cell)["mse"]])
-        return np.array([_mean(distance).value for distance in self._of(cell)["distance"]])
+            return np.array([log_mean(mse)[0] for mse in self.numbers(cell)["mse"]])
+        return np.array([_mean(distance).value for distance in self.numbers(cell)["distance"]])
 
     def mse_ratio(self, cell: Cell) -> Value:
         """The last MSE over the whole sample's, over the data sets that are left."""
-        ours, theirs = self._of(cell)["mse"][-1], self._of(cell.pooled)["mse"][-1]
+        ours, theirs = self.numbers(cell)["mse"][-1], self.numbers(cell.pooled)["mse"][-1]
         left = np.isfinite(ours) & np.isfinite(theirs)
         if not left.any():
             return Value(np.nan, np.nan)
@@ -101,11 +89,11 @@ class Results:
 
     def distance(self, cell: Cell) -> Value:
         """The last distance from the whole sample's estimate, mean over the data sets that are left."""
-        return _mean(self._of(cell)["distance"][-1])
+        return _mean(self.numbers(cell)["distance"][-1])
 
     def heterogeneity(self, cell: Cell) -> Value:
         """SE(F)."""
-        return _mean(self._of(cell.pooled)["se_f"])
+        return _mean(self.numbers(cell.pooled)["se_f"])
 
     def norm(self, cell: Cell) -> Value:
         """L_max at the whole sample's estimate."""
@@ -116,42 +104,38 @@ class Results:
         return _mean(self._contraction(cell)[:, 1])
 
     def _contraction(self, cell: Cell) -> NDArray:
-        found = self._of(cell.pooled)
-        if "contraction" not in found:
+        numbers = self.numbers(cell.pooled)
+        if "contraction" not in numbers:
             raise NotRunError("the contraction was not measured; write contraction = true in the design")
-        return found["contraction"]
+        return numbers["contraction"]
 
-    def _of(self, cell: Cell) -> dict[str, NDArray]:
-        if cell not in self._found:
+    def numbers(self, cell: Cell) -> Mapping[str, NDArray]:
+        """What `gaussip.studies.compute` gave for a cell."""
+        if cell not in self._numbers:
             raise NotRunError(f"{self.design.name_of(cell)} has not been run")
-        return self._found[cell]
-
-    def collapsed(self, cell: Cell) -> NDArray:
-        """The round of each data set's collapse, 0 where there was none."""
-        return self._of(cell)["collapsed"]
+        return self._numbers[cell]
 
     def summary(self) -> Iterator[dict[str, Any]]:
         """A line for each cell: what it ended with."""
-        for cell, found in self._found.items():
-            nothing = Value(np.nan, np.nan)
+        for cell, numbers in self._numbers.items():
             log_mse, distance = self.log_mse(cell), self.distance(cell)
-            ratio = self.mse_ratio(cell) if cell.pooled in self._found else nothing
+            ratio = self.mse_ratio(cell) if cell.pooled in self._numbers else Value(np.nan, np.nan)
             yield {
-                **cell.values, "round": int(found["rounds"][-1]), "log_mse": log_mse.value,
+                **cell.values, "round": int(numbers["rounds"][-1]), "log_mse": log_mse.value,
                 "standard_error": log_mse.error, "mse_ratio": ratio.value, "mse_ratio_error": ratio.error,
-                "distance": distance.value, "distance_error": distance.error, "bytes": int(found["bytes"][-1]),
-                "data_sets": self.design.replicates, "collapsed": int((found["collapsed"] > 0).sum()),
+                "distance": distance.value, "distance_error": distance.error, "bytes": int(numbers["bytes"][-1]),
+                "data_sets": self.design.replicates, "collapsed": int((numbers["collapsed"] > 0).sum()),
             }  # fmt: skip
 
     def curves(self) -> Iterator[dict[str, Any]]:
         """A line for each cell and round looked at."""
-        for cell, found in self._found.items():
-            for place, round_ in enumerate(found["rounds"].tolist()):
-                value, error = log_mean(found["mse"][place])
+        for cell, numbers in self._numbers.items():
+            for place, round_ in enumerate(numbers["rounds"].tolist()):
+                value, error = log_mean(numbers["mse"][place])
                 yield {
                     **cell.values, "round": round_, "log_mse": value, "standard_error": error,
-                    "distance": _mean(found["distance"][place]).value, "bytes": int(found["bytes"][place]),
-                    "data_sets_left": int(np.isfinite(found["mse"][place]).sum()),
+                    "distance": _mean(numbers["distance"][place]).value, "bytes": int(numbers["bytes"][place]),
+                    "data_sets_left": int(np.isfinite(numbers["mse"][place]).sum()),
                 }  # fmt: skip
 
 

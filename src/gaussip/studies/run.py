@@ -13,8 +13,9 @@ from gaussip.errors import SettingError
 from gaussip.simulation.history import Progress
 from gaussip.studies.cells import POOLED, Cell, matches, plain
 from gaussip.studies.compute import compute
-from gaussip.studies.design import Design
 from gaussip.studies.folder import Folder
+from gaussip.studies.parts import Design
+from gaussip.studies.storage import log
 
 Watch = Callable[[str, float], None]
 
@@ -34,7 +35,7 @@ def run(
     ----------
     where : run only the cells with these values, and the whole sample's that they are held against
     jobs : processes that share the cells; with one, all threads work at one cell
-    watch : told what is going on and the share of the work that is done
+    watch : called with what is going on and the share of the work that is done
     """
     if jobs < 1:
         raise SettingError(f"jobs must be at least 1, not {jobs}")
@@ -51,7 +52,7 @@ def run(
     left = [cell for cell in design.cells if cell in chosen and not folder.done(cell)]
     if not left:
         return folder
-    folder.log(event="run", device=device, jobs=jobs, cells=len(left))
+    log(out, event="run", device=device, jobs=jobs, cells=len(left))
     total = sum(map(_cost, left))
     done = 0.0
 
@@ -67,7 +68,7 @@ def run(
 
 
 def _cost(cell: Cell) -> float:
-    """Rows times rounds, as far as a cell's time can be foretold; the whole sample's EM converges early."""
+    """Rows times rounds, an estimate of a cell's time; the whole sample's EM converges early."""
     rounds = min(cell.rounds, 1000) if cell.method.algorithm == POOLED else cell.rounds
     return float(rounds * cell.setting.n_rows)
 
@@ -83,7 +84,7 @@ def _computed(
             def follow(now: Progress, cell: Cell = cell, name: str = name) -> None:
                 watch(f"{name}, round {now.round}", _cost(cell) * min(1.0, now.round / cell.rounds))
 
-            _one(folder, cell, device, follow)
+            _compute(folder, cell, device, follow)
             yield cell
         return
     from joblib import Parallel, delayed
@@ -98,18 +99,13 @@ def _computed(
 def _in_worker(folder: Folder, cell: Cell, device: str, threads: str) -> Cell:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends its workers
     os.environ["GAUSSIP_THREADS"] = threads
-    _one(folder, cell, device, None)
+    _compute(folder, cell, device, None)
     return cell
 
 
-def _one(folder: Folder, cell: Cell, device: str, watch: Callable[[Progress], None] | None) -> None:
+def _compute(folder: Folder, cell: Cell, device: str, watch: Callable[[Progress], None] | None) -> None:
     began = time.perf_counter()
     design = folder.design
     pooled: Any = None if cell.method.algorithm == POOLED else folder.read(cell.pooled)["psi"]
-    found = compute(
-        cell, replicates=design.replicates, seed=design.seed, device=device, pooled=pooled,
-        with_contraction=design.contraction,
-        looks=design.looks, fine=bool(design.levels), watch=watch,
-    )  # fmt: skip
-    folder.write(cell, found)
-    folder.log(event="cell", cell=design.name_of(cell), seconds=round(time.perf_counter() - began, 2))
+    folder.write(cell, compute(cell, design, device=device, pooled=pooled, watch=watch))
+    log(folder.path, event="cell", cell=design.name_of(cell), seconds=round(time.perf_counter() - began, 2))

@@ -1,4 +1,4 @@
-"""The paper's claims as assertions over a study's results: each is kept or refuted by the numbers.
+"""The paper's claims as assertions over a study's results: the numbers keep or refute each.
 
 A claim is a function of the results that yields what it looked at: a line of evidence, and whether it holds there. It
 is kept when it holds everywhere. A design names the claims it is to be held against.
@@ -7,15 +7,12 @@ is kept when it holds everywhere. A design names the claims it is to be held aga
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from gaussip.studies.cells import plain
-
-if TYPE_CHECKING:
-    from gaussip.studies.cells import Cell
-    from gaussip.studies.results import Results
+from gaussip.studies.cells import Cell
+from gaussip.studies.results import NotRunError, Results
 
 Evidence = Iterator[tuple[bool, str]]
 SORTED = "heterogeneous"
@@ -52,20 +49,18 @@ class Verdict(NamedTuple):
 
 def verdicts(results: Results) -> list[Verdict]:
     """The verdict on every claim of the design."""
-    from gaussip.studies.results import NotRunError
-
-    found = []
+    judged = []
     for name in results.design.claims:
         text, look = CLAIMS[name]
         try:
             seen = list(look(results))
         except NotRunError as error:
-            found.append(Verdict(name, text, "not run", [str(error)]))
+            judged.append(Verdict(name, text, "not run", [str(error)]))
             continue
         kept = "kept" if all(holds for holds, _ in seen) else "refuted"
         evidence = [line if holds else f"{line} (fails)" for holds, line in seen]
-        found.append(Verdict(name, text, kept if seen else "not run", evidence or ["no such cell was run"]))
-    return found
+        judged.append(Verdict(name, text, kept if seen else "not run", evidence or ["no such cell was run"]))
+    return judged
 
 
 def height(results: Results, cell: Cell) -> float:
@@ -78,10 +73,3 @@ def behind(results: Results, cell: Cell) -> float:
     """How far a cell's last log MSE lies above the whole sample's, over the data sets that did not collapse."""
     ratio = results.mse_ratio(cell).value
     return float(np.log(ratio)) if np.isfinite(ratio) else np.inf
-
-
-def said(cell: Cell, results: Results) -> str:
-    """A cell in a line of evidence."""
-    values = {key: cell.values[key] for key in results.design.varying if key != "method" and cell.values[key] != ""}
-    told = ", ".join(f"{key} {plain(value)}" for key, value in values.items())
-    return f"{cell.method.name} ({told})" if told else cell.method.name

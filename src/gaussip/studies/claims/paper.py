@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gaussip.studies.claims.base import SORTED, Evidence, behind, claim, height, said
-
-if TYPE_CHECKING:
-    from gaussip.studies.cells import Cell
-    from gaussip.studies.results import Results
+from gaussip.studies.cells import Cell
+from gaussip.studies.claims.base import SORTED, Evidence, behind, claim, height
+from gaussip.studies.results import Results
 
 NEAR = 0.1  # of log MSE: as good as the whole sample's estimate
 FAR = 1.0  # of log MSE: another estimate altogether
@@ -20,16 +17,16 @@ FAR = 1.0  # of log MSE: another estimate altogether
 @claim("mnem-reaches-whole-sample", "At Delta 2 and 4 (semi-)MNEM reaches the whole sample's MSE, sites alike or not")
 def _reaches(results: Results) -> Evidence:
     for cell in results.others(method="mnem", delta=[2.0, 4.0]):
-        yield _near(results, cell), f"{said(cell, results)}: {_apart(results, cell)}"
+        yield _near(results, cell), f"{results.describe(cell)}: {_apart(results, cell)}"
 
 
 def _near(results: Results, cell: Cell) -> bool:
-    return abs(behind(results, cell)) < NEAR and not results.collapsed(cell).any()
+    return abs(behind(results, cell)) < NEAR and not results.numbers(cell)["collapsed"].any()
 
 
 def _apart(results: Results, cell: Cell) -> str:
     """How far a cell lies above the whole sample, and how many data sets it lost."""
-    gone = int((results.collapsed(cell) > 0).sum())
+    gone = int((results.numbers(cell)["collapsed"] > 0).sum())
     lost = f", {gone} of {results.design.replicates} collapsed" if gone else ""
     return f"log MSE {behind(results, cell):+.3f} from the whole sample's{lost}"
 
@@ -37,7 +34,7 @@ def _apart(results: Results, cell: Cell) -> str:
 @claim("nnem-fails-where-sites-differ", "NNEM does not come near the whole sample's MSE where sites differ")
 def _nnem(results: Results) -> Evidence:
     for cell in results.others(method="nnem", spread=SORTED):
-        yield behind(results, cell) > FAR, f"{said(cell, results)}: {_apart(results, cell)}"
+        yield behind(results, cell) > FAR, f"{results.describe(cell)}: {_apart(results, cell)}"
 
 
 @claim(
@@ -56,19 +53,10 @@ def _labels(results: Results) -> Evidence:
 
 
 def settling(results: Results, cell: Cell) -> float:
-    """The first round looked at after which the log MSE stays within 0.1 of its last."""
+    """The first round looked at after which the log MSE stays within 0.1 of its last; infinite if none."""
     curve = results.curve(cell)
-    return _stays(results, cell, np.abs(curve - curve[-1]) < NEAR)
-
-
-def arrival(results: Results, cell: Cell) -> float:
-    """The first round looked at after which the log MSE stays within 0.1 of the whole sample's; infinite if none."""
-    return _stays(results, cell, np.abs(results.curve(cell) - results.log_mse(cell.pooled).value) < NEAR)
-
-
-def _stays(results: Results, cell: Cell, holds: np.ndarray) -> float:
-    stays = np.logical_and.accumulate(holds[::-1])[::-1]
-    return float(results.rounds(cell)[np.argmax(stays)]) if stays.any() else np.inf
+    stays = np.logical_and.accumulate((np.abs(curve - curve[-1]) < NEAR)[::-1])[::-1]
+    return float(results.numbers(cell)["rounds"][np.argmax(stays)]) if stays.any() else np.inf
 
 
 @claim(
@@ -79,7 +67,7 @@ def _wins(results: Results) -> Evidence:
     for cell in results.others(spread=SORTED, delta=[2.0, 4.0]):
         ours = cell.method.algorithm == "mnem"
         holds = _near(results, cell) if ours else behind(results, cell) > NEAR
-        yield holds, f"{said(cell, results)}: {_apart(results, cell)}"
+        yield holds, f"{results.describe(cell)}: {_apart(results, cell)}"
 
 
 @claim(
@@ -88,8 +76,8 @@ def _wins(results: Results) -> Evidence:
 )
 def _nothing(results: Results) -> Evidence:
     for cell in results.others(spread=SORTED, delta=1.0, labelled=0.0):
-        results.at(cell, 20_000)  # a shorter run cannot tell
-        yield behind(results, cell) > NEAR, f"{said(cell, results)}: {_apart(results, cell)}"
+        results.at(cell, 20_000)  # a shorter run shows nothing
+        yield behind(results, cell) > NEAR, f"{results.describe(cell)}: {_apart(results, cell)}"
 
 
 @claim(
@@ -100,8 +88,8 @@ def _nothing(results: Results) -> Evidence:
 def _ranking(results: Results) -> Evidence:
     for delta in (2.0, 4.0):
         here = {"spread": "homogeneous", "delta": delta}
-        dem, mnem = (results.one(**here, method=name) for name in ("dem", "mnem"))
-        slow, fast = (results.one(**here, method="ngd", eta=eta) for eta in (0.05, 0.15))
+        dem, mnem = (results.cell(**here, method=name) for name in ("dem", "mnem"))
+        slow, fast = (results.cell(**here, method="ngd", eta=eta) for eta in (0.05, 0.15))
         others = [behind(results, cell) for cell in (mnem, slow, fast)]
         shown = ", ".join(f"{apart:+.3f}" for apart in others)
         highest = behind(results, dem)
@@ -109,11 +97,11 @@ def _ranking(results: Results) -> Evidence:
         yield max(map(abs, others)) < NEAR, f"Delta {delta:g}: those three lie within {NEAR} of the whole sample"
         rounds = {name: settling(results, cell) for name, cell in
                   (("MNEM", mnem), ("NGD .15", fast), ("NGD .05", slow), ("DEM", dem))}  # fmt: skip
-        told = ", ".join(f"{name} {number:g}" for name, number in rounds.items())
+        listed = ", ".join(f"{name} {number:g}" for name, number in rounds.items())
         ours = rounds["MNEM"]
         yield (
             np.isfinite(ours) and ours <= 2 * rounds["NGD .15"],
-            f"Delta {delta:g}, against NGD .15, settling in: {told}",
+            f"Delta {delta:g}, against NGD .15, settling in: {listed}",
         )
         yield (
             ours < min(rounds["NGD .05"], rounds["DEM"]),
@@ -124,21 +112,21 @@ def _ranking(results: Results) -> Evidence:
 @claim("mse-falls-then-rises", "The MSE of MNEM at Delta 1 falls, then rises")
 def _falls(results: Results) -> Evidence:
     for cell in results.others(method="mnem", delta=1.0, labelled=0.0):
-        curve, rounds = results.curve(cell), results.rounds(cell)
+        curve, rounds = results.curve(cell), results.numbers(cell)["rounds"]
         low = int(np.nanargmin(curve))
         turn = f"from {curve[0]:.2f} to {curve[low]:.2f} in round {rounds[low]}, then to {curve[-1]:.2f}"
-        yield low > 0 and curve[-1] - curve[low] > 0.05, f"{said(cell, results)}: {turn}"
+        yield low > 0 and curve[-1] - curve[low] > 0.05, f"{results.describe(cell)}: {turn}"
 
 
 @claim("semi-mnem-is-best", "With a tenth of the rows labelled semi-MNEM ends lowest of all methods on sorted data")
 def _best(results: Results) -> Evidence:
     for delta in (1.0, 2.0, 4.0):
-        mnem = results.one(method="mnem", delta=delta, spread=SORTED)
+        mnem = results.cell(method="mnem", delta=delta, spread=SORTED)
         ours = height(results, mnem)
         for cell in results.others(delta=delta, spread=SORTED):
             if cell != mnem:
                 theirs = height(results, cell)
-                yield ours < theirs, f"{said(cell, results)}: {theirs:.3f}; semi-MNEM {ours:.3f}"
+                yield ours < theirs, f"{results.describe(cell)}: {theirs:.3f}; semi-MNEM {ours:.3f}"
 
 
 @claim("star-is-worst", "On sorted data the star's MSE is the largest of the networks', whatever eta")
@@ -148,7 +136,7 @@ def _star(results: Results) -> Evidence:
         for cell in results.others(spread=SORTED, eta=star.method.eta):
             if cell != star:
                 value = height(results, cell)
-                yield value < worst, f"{said(cell, results)}: {value:.3f}; star {worst:.3f}"
+                yield value < worst, f"{results.describe(cell)}: {value:.3f}; star {worst:.3f}"
 
 
 @claim(
@@ -160,7 +148,7 @@ def _uneven(results: Results) -> Evidence:
         for cell in results.others(spread=even.values["spread"]):
             if cell != even:
                 apart = height(results, cell) - height(results, even)
-                yield apart < 0.25, f"{said(cell, results)}: {apart:+.3f}"
+                yield apart < 0.25, f"{results.describe(cell)}: {apart:+.3f}"
 
 
 @claim("published-start-is-bracketed", "The paper's -2.16 without labels lies between those of two of the starts")
@@ -175,9 +163,10 @@ def _bracketed(results: Results) -> Evidence:
 @claim("some-circle-fits", "On a circle of some degree all three published numbers with labels are met to 0.1")
 def _circles(results: Results) -> Evidence:
     worst: dict[str, float] = {}
-    for one in results.design.published:
-        apart = abs(results.log_mse(results.one(**one.where), one.round).value - one.value)
-        network = str(one.where["network"])
+    for published in results.design.published:
+        cell = results.cell(**published.where)
+        apart = abs(results.log_mse(cell, published.round).value - published.value)
+        network = str(published.where["network"])
         worst[network] = max(worst.get(network, 0.0), apart)
     shown = ", ".join(f"{network}: {apart:.3f}" for network, apart in worst.items())
     yield min(worst.values()) < NEAR, f"largest difference by network {shown}"

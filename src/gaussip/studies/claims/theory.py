@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gaussip.networks import imbalance, mixing_weights
 from gaussip.studies.claims.base import SORTED, Evidence, claim, height
-
-if TYPE_CHECKING:
-    from gaussip.studies.results import Results
+from gaussip.studies.results import Results
 
 SMALL: dict[str, Any] = {"rows": 6000, "labelled": 0.0}
 STEP: dict[str, Any] = {"method": "mnem", "eta": 0.01, **SMALL}
@@ -22,7 +20,7 @@ STEP: dict[str, Any] = {"method": "mnem", "eta": 0.01, **SMALL}
     "On sorted data MNEM's distance from the whole sample's estimate is proportional to eta",
 )
 def _bias(results: Results) -> Evidence:
-    cells = [results.one(method="mnem", spread=SORTED, network="circle", eta=eta, **SMALL)
+    cells = [results.cell(method="mnem", spread=SORTED, network="circle", eta=eta, **SMALL)
              for eta in (0.005, 0.01, 0.02, 0.04)]  # fmt: skip
     pairs = [(cell.method.eta, results.distance(cell).value) for cell in cells]
     slope = float(np.polyfit(np.log([eta for eta, _ in pairs]), np.log([distance for _, distance in pairs]), 1)[0])
@@ -34,7 +32,7 @@ def _bias(results: Results) -> Evidence:
     "labels-scale-contraction", "Labels on a fraction r of the rows multiply L_max, and EM's rate, by 1 - r (to 5%)"
 )
 def _contraction(results: Results) -> Evidence:
-    bare = results.one(method="em", spread=SORTED, rows=48000, labelled=0.0)
+    bare = results.cell(method="em", spread=SORTED, rows=48000, labelled=0.0)
     for cell in results.all(method="em", rows=48000, spread=SORTED):
         r = cell.setting.labelled
         if isinstance(r, float) and r:
@@ -49,11 +47,11 @@ def _contraction(results: Results) -> Evidence:
 @claim("error-grows-with-heterogeneity", "On every network MNEM's distance grows with the sites' heterogeneity SE(F)")
 def _heterogeneity(results: Results) -> Evidence:
     for cell in results.others(spread=SORTED, **STEP):
-        own = [
-            results.one(**STEP, network=cell.network, spread=spread)
+        cells = [
+            results.cell(**STEP, network=cell.network, spread=spread)
             for spread in ("homogeneous", "dirichlet", SORTED)
         ]
-        pairs = [(results.heterogeneity(one).value, results.distance(one).value) for one in own]
+        pairs = [(results.heterogeneity(other).value, results.distance(other).value) for other in cells]
         shown = ", ".join(f"{se:.3f}: {distance:.4f}" for se, distance in pairs)
         grows = all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(pairs))
         yield grows, f"{cell.network}, distance by SE(F): {shown}"
@@ -66,7 +64,7 @@ def _heterogeneity(results: Results) -> Evidence:
 )
 def _imbalance(results: Results) -> Evidence:
     star, complete = (
-        results.distance(results.one(**STEP, spread=SORTED, network=name)).value for name in ("star", "complete")
+        results.distance(results.cell(**STEP, spread=SORTED, network=name)).value for name in ("star", "complete")
     )
     for cell in results.others(spread=SORTED, **STEP):
         distance = results.distance(cell).value
@@ -88,7 +86,7 @@ def _imbalance(results: Results) -> Evidence:
 def _gap(results: Results) -> Evidence:
     for slow, fast in pairwise(("circle", "circle(3)", "complete")):
         far, near = (
-            results.distance(results.one(**STEP, spread=SORTED, network=name)).value for name in (slow, fast)
+            results.distance(results.cell(**STEP, spread=SORTED, network=name)).value for name in (slow, fast)
         )
         yield near < far, f"{slow}: {far:.4f}; {fast}: {near:.4f}"
 
@@ -102,10 +100,11 @@ def _efficient(results: Results) -> Evidence:
     here = {"method": "mnem", "spread": SORTED, "network": "circle", "labelled": 0.0}
     sizes = (3000, 12000, 48000)
     for name, steps in (("eta as N^(-3/4)", (0.03, 0.0106, 0.00375)), ("eta .03", (0.03,) * 3)):
-        found = [results.mse_ratio(results.one(**here, rows=N, eta=eta)) for N, eta in zip(sizes, steps, strict=True)]
-        first, last = found[0], found[-1]
+        cells = [results.cell(**here, rows=N, eta=eta) for N, eta in zip(sizes, steps, strict=True)]
+        ratios = [results.mse_ratio(cell) for cell in cells]
+        first, last = ratios[0], ratios[-1]
         sure = 2 * float(np.hypot(first.error, last.error))
-        shown = ", ".join(f"{one.value:.3f} (s.e. {one.error:.3f})" for one in found)
+        shown = ", ".join(f"{ratio.value:.3f} (s.e. {ratio.error:.3f})" for ratio in ratios)
         if name == "eta .03":
             holds = last.value > first.value + sure
         else:
@@ -119,7 +118,7 @@ def _efficient(results: Results) -> Evidence:
 )
 def _consistent(results: Results) -> Evidence:
     for spread in ("homogeneous", SORTED):
-        cells = [results.one(method="nnem", spread=spread, rows=N, labelled=0.0) for N in (3000, 12000, 48000)]
+        cells = [results.cell(method="nnem", spread=spread, rows=N, labelled=0.0) for N in (3000, 12000, 48000)]
         values = [height(results, cell) for cell in cells]
         falls = all(more < fewer - 0.5 for fewer, more in pairwise(values))
         shown = ", ".join("all collapsed" if np.isinf(value) else f"{value:.2f}" for value in values)

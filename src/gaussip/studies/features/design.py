@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gaussip import algorithms
-from gaussip.errors import DesignError, GaussipError
+from gaussip.errors import DesignError
 from gaussip.files.toml import Source
-from gaussip.networks.named import parse
 from gaussip.rows.checks import check_unlabelled_weight
+from gaussip.settings import WEIGHTINGS
 from gaussip.settings import check as check_setting
+from gaussip.studies import checks
 from gaussip.studies.design import SHIPPED
 from gaussip.studies.methods import Method, parse_method
 
@@ -63,14 +64,14 @@ class FeatureDesign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     two_way: str = "ring"
     weighting: str = "rows"
     published: list[Published] = []
-    differs: list[str] = []  #: what is not as it was where those numbers come from
+    differs: list[str] = []  #: how the study differs from the one that published them
 
     @property
     def cells(self) -> list[Cell]:
         """Each method without labels, and with them at every weight of the unlabelled rows."""
-        found = [parse_method(text, 0.01) for text in self.methods]
-        semi = [Cell(method._replace(semi=True), w) for w in self.unlabelled_weights for method in found]
-        return [Cell(method, 1.0) for method in found] + semi
+        methods = [parse_method(text, 0.01) for text in self.methods]
+        semi = [Cell(method._replace(semi=True), w) for w in self.unlabelled_weights for method in methods]
+        return [Cell(method, 1.0) for method in methods] + semi
 
     @staticmethod
     def is_two_way(cell: Cell) -> bool:
@@ -78,7 +79,7 @@ class FeatureDesign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         return bool(algorithms.REGISTRY[cell.method.algorithm].two_way)
 
     def network_of(self, cell: Cell) -> str:
-        """Over which a cell's sites talk."""
+        """The network of a cell's sites."""
         return self.two_way if self.is_two_way(cell) else self.network
 
     @property
@@ -117,56 +118,45 @@ def load(name: str | Path, replicates: int | None = None, rounds: int | None = N
 
 
 def of_text(text: str, name: str, replicates: int | None = None, rounds: int | None = None) -> Loaded:
-    """A design from its TOML, checked: what is wrong is named with its line."""
+    """A design from its TOML, checked: an error names the line."""
     source = Source(text, f"{name}.toml", DesignError)
     design: FeatureDesign = source.converted(source.values, FeatureDesign)
     changed = {key: value for key, value in (("replicates", replicates), ("rounds", rounds)) if value is not None}
     design = msgspec.structs.replace(design, **changed)
-    for key, check in _checks(design).items():
-        try:
-            check()
-        except GaussipError as error:
-            raise source.error(str(error), (key,)) from error
+    table = checks.Table(source, (), source.values)
+    for key, check in CHECKS.items():
+        table.judge(key, check, getattr(design, key))
+    if len({cell.name for cell in design.cells}) < len(design.cells) or not design.methods:
+        raise table.error("methods must be at least one, each named once", "methods")
     return Loaded(name, design, text)
 
 
-def _checks(d: FeatureDesign) -> dict[str, Any]:
-    def at_least(key: str, least: float, most: float = float("inf")) -> Any:
-        def check() -> None:
-            if not least <= getattr(d, key) <= most:
-                raise DesignError(f"{key} = {getattr(d, key)} must be from {least:g} to {most:g}")
+def _components(key: str, value: float) -> None:
+    if not ((isinstance(value, int) and value >= 1) or 0 < value < 1):
+        raise DesignError(f"{key} = {value} is neither a number of components nor a share of the variance in (0, 1)")
 
-        return check
 
-    def weights() -> None:
-        if not d.unlabelled_weights:
-            raise DesignError("unlabelled_weights is empty; give at least one, 1.0 for rows that count alike")
-        for weight in d.unlabelled_weights:
-            check_unlabelled_weight(weight, labelled=True)
+def _weights(key: str, values: tuple[float, ...]) -> None:
+    if not values:
+        raise DesignError(f"{key} is empty; give at least one, 1.0 for rows that count alike")
+    for value in values:
+        check_unlabelled_weight(value, labelled=True)
 
-    def names() -> None:
-        for text in d.methods:
-            if parse_method(text, 0.01).semi:
-                raise DesignError(f"write {text[5:]!r} for {text!r}: every method is run with labels and without")
-        if len({cell.name for cell in d.cells}) < len(d.cells) or not d.methods:
-            raise DesignError("methods must be at least one, each named once")
 
-    def published() -> None:
-        for one in d.published:
-            parse_method(one.method, 0.01)
-
-    def components() -> None:
-        whole = isinstance(d.components, int) and d.components >= 1
-        if not (whole or 0 < d.components < 1):
-            raise DesignError(
-                f"components = {d.components} is neither a number of components nor a share of the variance in (0, 1)"
-            )
-
-    return {
-        "replicates": at_least("replicates", 1), "seed": at_least("seed", 0), "rounds": at_least("rounds", 1),
-        "train": at_least("train", 0.01, 0.99), "labelled": at_least("labelled", 0.0, 1.0),
-        "tol": at_least("tol", 0.0), "reg_covar": at_least("reg_covar", 0.0),
-        "components": components, "published": published, "shrinkage": lambda: check_setting(shrinkage=d.shrinkage),
-        "unlabelled_weights": weights, "methods": names, "network": lambda: parse(d.network),
-        "two_way": lambda: parse(d.two_way), "weighting": lambda: check_setting(weighting=d.weighting),
-    }  # fmt: skip
+CHECKS: dict[str, checks.Check] = {
+    "replicates": checks.whole(1),
+    "seed": checks.whole(0),
+    "components": _components,
+    "train": checks.number(0.01, 0.99, "a fraction from 0.01 to 0.99"),
+    "labelled": checks.fraction,
+    "rounds": checks.whole(1),
+    "tol": checks.not_negative,
+    "reg_covar": checks.not_negative,
+    "shrinkage": lambda _, value: check_setting(shrinkage=value),
+    "unlabelled_weights": _weights,
+    "methods": checks.each(checks.method_name),
+    "network": checks.network_name,
+    "two_way": checks.network_name,
+    "weighting": checks.choice(WEIGHTINGS),
+    "published": checks.each(lambda _, published: parse_method(published.method, 0.01)),
+}

@@ -1,12 +1,8 @@
-"""The folder of a study of a feature table.
+"""The folder of a study of a feature table; see `gaussip.studies.storage`.
 
-study.toml   the design
-study.json   how it is run, and of which table
 basis.npz    the principal components that the sites agreed on
 table.csv    rows of each site and class
-cells/       CELL/NUMBER.npz, one for each replicate, written whole when it is done
-log.jsonl    a line for each run and each piece of work
-report/      tables, figures and pages
+cells/       CELL/NUMBER.npz, one for each replicate
 """
 
 from __future__ import annotations
@@ -21,16 +17,17 @@ from typing import Any
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.errors import DesignError, FileError
-from gaussip.files import whole
+from gaussip.errors import DesignError
 from gaussip.plots.files import write_csv
 from gaussip.rows.basis import Basis, load
+from gaussip.studies import storage
 from gaussip.studies.cells import POOLED
 from gaussip.studies.features.design import KIND, Cell, Loaded, of_text
 from gaussip.studies.features.table import FeatureTable
 from gaussip.studies.features.trial import Table
-from gaussip.studies.folder import read_arrays
 from gaussip.studies.methods import Method
+
+KEYS = {"name", "settings", "table", "classes"}  # of study.json
 
 
 class FeatureFolder:
@@ -48,28 +45,19 @@ class FeatureFolder:
             "classes": table.classes, "sites": table.names, "rows": len(table.X), "features": table.n_features,
             "dimensions": table.X.shape[1], "explained": table.explained, "basis": table.basis.digest(),
         }  # fmt: skip
-        try:
-            (path / "cells").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FileError(f"cannot make the folder {path}: {error.strerror or error}") from error
+        storage.make(path)
         table.basis.save(path / "basis.npz", [])
         rows = [[name, *row] for name, row in zip(table.names, table.counts.tolist(), strict=True)]
         write_csv(path / "table.csv", ["site", *table.classes], rows)
-        for name, text in (("study.toml", loaded.text), ("study.json", json.dumps(about, indent=1) + "\n")):
-            with whole(path / name) as partial:
-                partial.write_text(text, encoding="utf-8")
+        storage.write_design(path, loaded.text, about)
         return cls(path, loaded, about)
 
     @classmethod
     def for_report(cls, path: Path) -> FeatureFolder:
         """The folder of a study that was run, wholly or partly."""
-        about = _about(path)
-        try:
-            text = (path / "study.toml").read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise _damaged(path, "study.toml", error) from error
+        toml, about = storage.read_design(path, KEYS)
         settings = about["settings"]
-        return cls(path, of_text(text, about["name"], settings["replicates"], settings["rounds"]), about)
+        return cls(path, of_text(toml, about["name"], settings["replicates"], settings["rounds"]), about)
 
     def file_of(self, cell: Cell, replicate: int) -> Path:
         """Where a replicate's numbers are kept."""
@@ -82,7 +70,7 @@ class FeatureFolder:
     def read(self, cell: Cell) -> list[dict[str, NDArray]]:
         """The replicates that are done."""
         files = (self.file_of(cell, r) for r in range(self.design.replicates))
-        return [read_arrays(file) for file in files if file.exists()]
+        return [storage.read_arrays(file) for file in files if file.exists()]
 
     def pooled(self, cell: Cell, group: Sequence[int]) -> NDArray | None:
         """The whole sample's psi of some replicates, (R, K, f), if they are done."""
@@ -90,7 +78,7 @@ class FeatureFolder:
         files = [self.file_of(whole_sample, r) for r in group]
         if whole_sample not in self.design.cells or not all(file.exists() for file in files):
             return None
-        return np.stack([read_arrays(file)["psi"] for file in files])
+        return np.stack([storage.read_arrays(file)["psi"] for file in files])
 
     def counts(self) -> tuple[list[str], list[list[str]]]:
         """Rows of each site and class: the columns and the lines of table.csv."""
@@ -98,12 +86,12 @@ class FeatureFolder:
             with open(self.path / "table.csv", encoding="utf-8", newline="") as file:
                 head, *rows = csv.reader(file)
         except (OSError, ValueError) as error:
-            raise _damaged(self.path, "table.csv", error) from error
+            raise storage.damaged(self.path / "table.csv", error) from error
         return head, rows
 
 
 def digest_of(table: FeatureTable) -> str:
-    """What tells whether a table is the same: its features, labels, sites and split."""
+    """A digest of a table's features, labels, sites and split."""
     digest = hashlib.sha256(np.ascontiguousarray(table.features).tobytes())
     for words in (table.label, table.site, table.split):
         digest.update(b"none" if words is None else "\n".join(words.tolist()).encode())
@@ -111,24 +99,17 @@ def digest_of(table: FeatureTable) -> str:
 
 
 def kept_basis(path: Path, loaded: Loaded, digest: str) -> Basis | None:
-    """The basis of a folder in which the same study of the same table was begun; anything else is refused.
+    """The basis of a folder in which the same study of the same table was begun; anything else is rejected.
 
     None where there is nothing yet. Replicates may be more or fewer: each depends on its own number alone.
     """
-    if not (path / "study.json").exists():
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise DesignError(f"{path} exists and holds no study; choose another --out")
+    before = storage.begun(path, KEYS)
+    if before is None:
         return None
-    before = _about(path)
     if before["table"] != digest:
-        raise DesignError(f"{path} holds a study of another table; choose another --out, or delete it")
-    wanted = json.loads(json.dumps(loaded.design.settings))
-    for key in {**before["settings"], **wanted}:
-        if key != "replicates" and before["settings"].get(key) != wanted.get(key):
-            raise DesignError(
-                f"{path} holds a study with {key} = {before['settings'].get(key)}, not {wanted.get(key)}; choose "
-                "another --out, or delete it"
-            )
+        raise DesignError(f"{path} holds a study of another table; {storage.ELSEWHERE}")
+    settings = json.loads(json.dumps(loaded.design.settings))
+    storage.compare_settings(path, before["settings"], settings, "replicates")
     return load(path / "basis.npz")[0]
 
 
@@ -138,21 +119,3 @@ def holds_features(path: Path) -> bool:
         return bool(json.loads((path / "study.json").read_text(encoding="utf-8")).get("kind") == KIND)
     except (OSError, ValueError, AttributeError):
         return False
-
-
-def _about(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((path / "study.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _damaged(path, "study.json", error) from error
-    if not isinstance(found, dict) or not {"name", "settings", "table", "classes"} <= set(found):
-        raise DesignError(
-            f"{path} holds another study, or that of another version; choose another --out, or delete it"
-        )
-    return found
-
-
-def _damaged(path: Path, name: str, error: Exception) -> DesignError:
-    return DesignError(
-        f"{path / name} cannot be read ({error}); run the study again into another --out, or delete it"
-    )

@@ -1,4 +1,4 @@
-"""The report of a study of a feature table: who holds what, AUC by method and class, and what was published."""
+"""The report of a study of a feature table: the sites' classes, AUC by method and class, and published numbers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.files import whole
-from gaussip.plots.bars import draw_bars
-from gaussip.plots.boxes import Box, draw_boxes
+from gaussip.plots import Box, draw_bars, draw_boxes, save
 from gaussip.plots.files import write_csv
 from gaussip.studies.cells import POOLED
 from gaussip.studies.features.design import Cell, of_text
 from gaussip.studies.features.folder import FeatureFolder
 from gaussip.studies.methods import parse_method
 from gaussip.studies.page import Page
+from gaussip.studies.storage import write_texts
 
 CLOSE = 0.01  # of AUC: as good as the whole sample's
 
@@ -53,7 +52,7 @@ class FeatureReport(NamedTuple):
 
 
 def report(folder: FeatureFolder) -> FeatureReport:
-    """Make the report anew from what is done."""
+    """Make the report from what is done."""
     design, classes = folder.design, folder.about["classes"]
     out = folder.path / "report"
     out.mkdir(exist_ok=True)
@@ -77,7 +76,7 @@ def report(folder: FeatureFolder) -> FeatureReport:
         page.paragraph("This is a reduced run: fewer splits or rounds than the design has.")
     if missing:
         page.paragraph(f"{missing} fits have not been run; a run into the same folder goes on with them.")
-    files: list[Path] = [*_who_holds_what(folder, page, out)]
+    files: list[Path] = [*_sites(folder, page, out)]
     if lines:
         files += _boxes(lines, classes, page, out, folder.name)
         files.append(_table(lines, classes, page, out))
@@ -86,14 +85,11 @@ def report(folder: FeatureFolder) -> FeatureReport:
     if published:
         page.heading("Published and measured")
         columns = ["class", "method", "published", "measured", "difference"]
-        page.table(columns, [[one[key] for key in columns] for one in published])
+        page.table(columns, [[line[key] for key in columns] for line in published])
     if design.differs:
         page.heading("What differs")
         page.items(design.differs)
-    for ending, text in ((".md", page.markdown), (".html", page.html)):
-        with whole(out / f"report{ending}") as partial:
-            partial.write_text(text, encoding="utf-8")
-        files.append(out / f"report{ending}")
+    files += write_texts(out, {"report.md": page.markdown, "report.html": page.html})
     return FeatureReport(out, files, classes, lines, published, missing, reduced)
 
 
@@ -108,30 +104,31 @@ def _lines(folder: FeatureFolder, cell: Cell) -> list[Line]:
     done = folder.read(cell)
     if not done:
         return []
-    found = []
-    auc = np.stack([one["auc"] for one in done])
-    if cell.method.algorithm == POOLED:
-        start = np.stack([one["start_auc"] for one in done])
-        far = float(np.mean([one["start_distance"] for one in done]))
-        found.append(Line(cell, _mode(cell), "start", start, np.zeros(start.shape[1]), far, 0, 0, 0))
+    mode, pooled = _mode(cell), cell.method.algorithm == POOLED
+    auc = np.stack([replicate["auc"] for replicate in done])
+    distance = 0.0 if pooled else float(np.mean([replicate.get("distance", np.nan) for replicate in done]))
     line = Line(
-        cell, _mode(cell), cell.method.label, auc.mean(axis=1), auc.std(axis=1).mean(axis=0),
-        0.0 if cell.method.algorithm == POOLED else float(np.mean([one.get("distance", np.nan) for one in done])),
-        max(int(one["rounds"]) for one in done), sum(bool(one["converged"].all()) for one in done),
-        sum(bool((one["collapsed"] > 0).any()) for one in done),
+        cell, mode, cell.method.label, auc.mean(axis=1), auc.std(axis=1).mean(axis=0), distance,
+        rounds=max(int(replicate["rounds"]) for replicate in done),
+        converged=sum(bool(replicate["converged"].all()) for replicate in done),
+        collapsed=sum(bool((replicate["collapsed"] > 0).any()) for replicate in done),
     )  # fmt: skip
-    return [*found, line]
+    if not pooled:
+        return [line]
+    start = np.stack([replicate["start_auc"] for replicate in done])
+    far = float(np.mean([replicate["start_distance"] for replicate in done]))
+    return [Line(cell, mode, "start", start, np.zeros(start.shape[1]), far, 0, 0, 0), line]
 
 
-def _who_holds_what(folder: FeatureFolder, page: Page, out: Path) -> list[Path]:
+def _sites(folder: FeatureFolder, page: Page, out: Path) -> list[Path]:
     head, rows = folder.counts()
     counts = np.array([[int(cell) for cell in row[1:]] for row in rows])
     title = "Classes at each site" + " (the paper's figure 5)" * (folder.name == "xray")
-    files = draw_bars(counts, [row[0] for row in rows], head[1:], out / "sites.png", title=title)
+    drawing = draw_bars(counts, [row[0] for row in rows], head[1:], title=title)
     page.heading("Who holds what")
     page.image("sites.png", title)
     page.table(head, rows)
-    return files
+    return save(drawing, out / "sites.png", also=".svg")
 
 
 def _boxes(lines: list[Line], classes: list[str], page: Page, out: Path, study: str) -> list[Path]:
@@ -144,7 +141,7 @@ def _boxes(lines: list[Line], classes: list[str], page: Page, out: Path, study: 
     ]
     page.heading("AUC")
     page.image("auc.png", title)
-    return draw_boxes(boxes, out / "auc.png", title=title, ylabel="AUC")
+    return save(draw_boxes(boxes, title=title, ylabel="AUC"), out / "auc.png", also=".svg")
 
 
 def _table(lines: list[Line], classes: list[str], page: Page, out: Path) -> Path:
@@ -184,23 +181,23 @@ def unfinished(lines: list[Line]) -> list[str]:
 
 
 def _findings(lines: list[Line], page: Page) -> None:
-    """Sentences that the numbers themselves write: who comes as near to the whole sample as matters."""
-    told = []
+    """Which methods come as near to the whole sample as matters, from the numbers."""
+    findings = []
     for mode in dict.fromkeys(line.mode for line in lines):
         here = [line for line in lines if line.mode == mode and line.method != "start"]
-        told += [f"{mode}: {text}." for text in unfinished(here)]
-        for level in (line for line in here if line.cell.method.algorithm == POOLED):
+        findings += [f"{mode}: {text}." for text in unfinished(here)]
+        for pooled in (line for line in here if line.cell.method.algorithm == POOLED):
             close = [
-                line.method for line in here if line is not level and np.abs(line.mean - level.mean).max() <= CLOSE
+                line.method for line in here if line is not pooled and np.abs(line.mean - pooled.mean).max() <= CLOSE
             ]
-            told.append(
-                f"{mode}: within {CLOSE} of the whole sample ({level.method}) in every class: "
+            findings.append(
+                f"{mode}: within {CLOSE} of the whole sample ({pooled.method}) in every class: "
                 f"{'; '.join(close) or 'none'}."
             )
-    if told:
+    if findings:
         page.heading("Findings")
         page.items([
-            *told,
+            *findings,
             "A method that has gone little of the way from the start to the whole sample's estimate scores like the "
             "start, whatever the whole sample's estimate is worth.",
         ])  # fmt: skip
@@ -208,18 +205,18 @@ def _findings(lines: list[Line], page: Page) -> None:
 
 def _published(folder: FeatureFolder, lines: list[Line]) -> list[dict[str, Any]]:
     classes: list[str] = folder.about["classes"]
-    found = []
-    for one in folder.design.published:
-        method = parse_method(one.method, 0.01)._replace(semi=one.labelled)
+    compared = []
+    for published in folder.design.published:
+        method = parse_method(published.method, 0.01)._replace(semi=published.labelled)
         for line in lines:
             fits = line.cell.method == method and line.cell.unlabelled_weight == 1 and line.method != "start"
-            if fits and one.label in classes:
-                measured = float(line.mean[classes.index(one.label)])
-                found.append({
-                    "class": one.label, "method": line.method, "published": one.auc, "measured": measured,
-                    "difference": measured - one.auc,
+            if fits and published.label in classes:
+                measured = float(line.mean[classes.index(published.label)])
+                compared.append({
+                    "class": published.label, "method": line.method, "published": published.auc,
+                    "measured": measured, "difference": measured - published.auc,
                 })  # fmt: skip
-    return found
+    return compared
 
 
 def _way(line: Line, far: dict[str, float]) -> float:

@@ -25,7 +25,7 @@ from gaussip.studies.features.design import Cell, FeatureDesign, Loaded
 from gaussip.studies.features.folder import FeatureFolder, digest_of, kept_basis
 from gaussip.studies.features.table import FeatureTable
 from gaussip.studies.features.trial import Replicate, reduced, replicates
-from gaussip.studies.folder import log_line, write_arrays
+from gaussip.studies.storage import log, write_arrays
 
 LOCAL = "local"
 
@@ -38,20 +38,20 @@ def run(
     device: str = "cpu",
     watch: Callable[[str, float], None] = lambda text, done: None,
 ) -> FeatureFolder:
-    """Compute what a folder lacks; a run may end at any time, and the next goes on."""
+    """Compute what a folder lacks; a run may end at any time, and the next resumes it."""
     design = loaded.design
     digest = digest_of(data)
     basis = kept_basis(out, loaded, digest)
     networks = {cell: _weights(cell, design, len(np.unique(data.site))) for cell in design.cells}
     table = reduced(data, design, basis, lambda part: watch("agreeing on principal components", 0.02 * part))
-    splits = replicates(table, design, range(design.replicates))  # refused before anything is written
+    splits = replicates(table, design, range(design.replicates))  # rejected before anything is written
     folder = FeatureFolder.for_run(out, loaded, table, digest)
     missing = {cell: folder.missing(cell) for cell in design.cells}
     together = (lambda left: [left]) if device != "cpu" else (lambda left: [[r] for r in left])
     work = [(cell, group) for cell, left in missing.items() if left for group in together(left)]
-    work.sort(key=lambda one: one[0].method.algorithm != POOLED)  # first: the others are held against these
+    work.sort(key=lambda item: item[0].method.algorithm != POOLED)  # first: the others are compared with these
     total, done = sum(map(len, missing.values())), 0
-    log_line(out, event="run", device=device, fits=total)
+    log(out, event="run", device=device, fits=total)
     for cell, group in work:
 
         def follow(now: Progress, cell: Cell = cell, before: int = done, size: int = len(group)) -> None:
@@ -61,18 +61,18 @@ def run(
         began = time.perf_counter()
         pooled = folder.pooled(cell, group)
         some = [splits[r] for r in group]
-        found = compute(cell, some, design, networks[cell], device, pooled=pooled, watch=follow)
+        results = compute(cell, some, design, networks[cell], device, pooled=pooled, watch=follow)
         folder.file_of(cell, 0).parent.mkdir(exist_ok=True)
-        for r, numbers in zip(group, found, strict=True):
+        for r, numbers in zip(group, results, strict=True):
             write_arrays(folder.file_of(cell, r), numbers)
         done += len(group)
         seconds = round(time.perf_counter() - began, 2)
-        log_line(out, event="cell", cell=cell.name, replicates=group, seconds=seconds, device=device)
+        log(out, event="cell", cell=cell.name, replicates=group, seconds=seconds, device=device)
     return folder
 
 
 def _weights(cell: Cell, design: FeatureDesign, n_sites: int) -> Any:
-    """The weights of a cell's network; refused where its method cannot work on it."""
+    """The weights of a cell's network; rejected where its method cannot work on it."""
     W = mixing_weights(design.network_of(cell), range(n_sites), seed=design.seed)
     return two_way_weights(W, range(n_sites), cell.method.algorithm) if design.is_two_way(cell) else W
 
@@ -117,9 +117,9 @@ def compute(
             tol=design.tol, reg_covar=design.reg_covar, shrinkage=shrinkage_of(design.shrinkage, start),
             weighting=design.weighting, record_collapse=True, watch=watch,
         )  # fmt: skip
-    estimates = [_one(ended.theta, r, M, alone) for r in range(R)]
+    estimates = [_replicate(ended.theta, r, M, alone) for r in range(R)]
     collapsed, converged = ended.collapsed.reshape(R, -1), ended.converged.reshape(R, -1)
-    found: list[dict[str, NDArray]] = []
+    results: list[dict[str, NDArray]] = []
     for r, (split, theta) in enumerate(zip(splits, estimates, strict=True)):
         here = Theta(*map(to_numpy, theta))
         numbers = {
@@ -133,11 +133,11 @@ def compute(
             numbers["start_distance"] = np.array(distance(begin, at(here, 0)))
         elif pooled is not None:
             numbers["distance"] = np.array(distance(here, to_theta(pooled[r])))
-        found.append(numbers)
-    return found
+        results.append(numbers)
+    return results
 
 
-def _one(theta: Theta, r: int, n_sites: int, alone: bool) -> Theta:
+def _replicate(theta: Theta, r: int, n_sites: int, alone: bool) -> Theta:
     """A replicate's mixtures, one for each site."""
     return at(theta, slice(r * n_sites, (r + 1) * n_sites), 0) if alone else at(theta, r)
 

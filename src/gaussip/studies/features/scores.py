@@ -24,13 +24,13 @@ def log_joints(X: Array, theta: Theta) -> NDArray:
     (M, n, K)
     """
     xp = namespace(X)
-    found = []
+    joints = []
     for m in range(theta.means.shape[0]):
-        one = at(theta, m)
-        factor = precision_factor(one.covariances)
-        white = (X[None, :, :] - one.means[:, None, :]) @ xp.matrix_transpose(factor)
-        found.append(to_numpy(log_constant(one, factor)[:, None] - 0.5 * xp.sum(white * white, axis=-1)).T)
-    return np.stack(found)
+        mixture = at(theta, m)
+        factor = precision_factor(mixture.covariances)
+        white = (X[None, :, :] - mixture.means[:, None, :]) @ xp.matrix_transpose(factor)
+        joints.append(to_numpy(log_constant(mixture, factor)[:, None] - 0.5 * xp.sum(white * white, axis=-1)).T)
+    return np.stack(joints)
 
 
 def log_odds(joint: NDArray) -> NDArray:
@@ -39,7 +39,7 @@ def log_odds(joint: NDArray) -> NDArray:
     if n_classes == 1:
         return np.zeros_like(joint)
     others = [np.delete(joint, k, axis=-1) for k in range(n_classes)]
-    return np.asarray(joint - np.stack([np.logaddexp.reduce(one, axis=-1) for one in others], axis=-1))
+    return np.asarray(joint - np.stack([np.logaddexp.reduce(other, axis=-1) for other in others], axis=-1))
 
 
 def aucs(scores: NDArray, labels: NDArray) -> NDArray:

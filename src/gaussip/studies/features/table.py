@@ -1,4 +1,4 @@
-"""Feature tables: what a network made of images, with each row's site and label."""
+"""Feature tables: features that a network made of images, with each row's site and label."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, some
-from gaussip.files import whole
 from gaussip.rows.checks import is_missing, is_unlabelled
 from gaussip.rows.tables import read_table, write_table
+from gaussip.studies.storage import write_arrays
 
 WORDS = ("site", "label", "image", "split")  # every other column of a table is a feature
 SPLITS = ("train", "test")
@@ -48,10 +48,7 @@ def write_features(path: str | os.PathLike[str], table: FeatureTable) -> None:
     kind = Path(path).suffix.lower()
     words = {name: np.asarray(getattr(table, name), dtype=str) for name in WORDS if getattr(table, name) is not None}
     if kind == ".npz":
-        with whole(path) as partial, open(partial, "wb") as file:
-            np.savez(file, allow_pickle=False, features=table.features, **words)
-            file.flush()
-            os.fsync(file.fileno())
+        write_arrays(Path(path), {"features": table.features, **words})
     elif kind == ".parquet":
         columns = np.asarray(table.features, dtype=np.float32).T
         write_table(path, {**words, **{f"f{j:04d}": column for j, column in enumerate(columns, start=1)}})
@@ -107,7 +104,7 @@ def _from_table(path: str | os.PathLike[str]) -> tuple[NDArray, Mapping[str, Seq
 
 
 def _checked(path: str | os.PathLike[str], features: NDArray, words: Mapping[str, Sequence[Any]]) -> FeatureTable:
-    """A feature table that can be used, or a refusal."""
+    """A feature table that can be used, or an error."""
     if 0 in features.shape:
         raise DataError(f"{path} has {features.shape[0]} rows of {features.shape[1]} features; it needs some of both")
     if features.dtype.kind != "f":

@@ -36,9 +36,9 @@ class Table(NamedTuple):
     @property
     def counts(self) -> NDArray:
         """Rows of each site and class, (M, C)."""
-        found = np.zeros((len(self.names), len(self.classes)), dtype=int)
-        np.add.at(found, (self.sites, self.labels), 1)
-        return found
+        counts = np.zeros((len(self.names), len(self.classes)), dtype=int)
+        np.add.at(counts, (self.sites, self.labels), 1)
+        return counts
 
 
 def reduced(

@@ -17,21 +17,22 @@ Tensors = Mapping[str, Any]
 
 def shapes(channels: int) -> dict[str, tuple[int, ...]]:
     """Names and shapes of the parameters, as state dictionaries have them, for images of so many channels."""
-    found: dict[str, tuple[int, ...]] = {"features.conv0.weight": (FIRST, channels, 7, 7), **_norm("norm0", FIRST)}
+    parameters: dict[str, tuple[int, ...]] = {"features.conv0.weight": (FIRST, channels, 7, 7)}
+    parameters |= _norm("norm0", FIRST)
     width = FIRST
     for block, layers in enumerate(BLOCKS, start=1):
         for layer in range(1, layers + 1):
             name = f"denseblock{block}.denselayer{layer}"
-            found |= _norm(f"{name}.norm1", width)
-            found[f"features.{name}.conv1.weight"] = (BOTTLENECK, width, 1, 1)
-            found |= _norm(f"{name}.norm2", BOTTLENECK)
-            found[f"features.{name}.conv2.weight"] = (GROWTH, BOTTLENECK, 3, 3)
+            parameters |= _norm(f"{name}.norm1", width)
+            parameters[f"features.{name}.conv1.weight"] = (BOTTLENECK, width, 1, 1)
+            parameters |= _norm(f"{name}.norm2", BOTTLENECK)
+            parameters[f"features.{name}.conv2.weight"] = (GROWTH, BOTTLENECK, 3, 3)
             width += GROWTH
         if block < len(BLOCKS):
-            found |= _norm(f"transition{block}.norm", width)
-            found[f"features.transition{block}.conv.weight"] = (width // 2, width, 1, 1)
+            parameters |= _norm(f"transition{block}.norm", width)
+            parameters[f"features.transition{block}.conv.weight"] = (width // 2, width, 1, 1)
             width //= 2
-    return found | _norm("norm5", width)
+    return parameters | _norm("norm5", width)
 
 
 def pooled_features(state: Tensors, images: Any) -> Any:

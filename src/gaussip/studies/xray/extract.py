@@ -1,4 +1,4 @@
-"""Features of every image of a database, batch by batch; a run that was ended goes on with the next batch."""
+"""Features of every image of a database, batch by batch; an interrupted run resumes with the next batch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +13,9 @@ import numpy as np
 
 from gaussip.arrays import NDArray, out_of_memory, to_device
 from gaussip.errors import DataError, DeviceError, FileError, SettingError
-from gaussip.files import refuse_overwriting, whole
+from gaussip.files import refuse_overwriting
 from gaussip.studies.features.table import FeatureTable, write_features
+from gaussip.studies.storage import read_arrays, write_arrays, write_texts
 from gaussip.studies.xray.densenet import N_FEATURES, pooled_features
 from gaussip.studies.xray.radiography import Image, Manifest, Watch, extra, read_image
 from gaussip.studies.xray.weights import Weights, load_weights
@@ -28,7 +28,7 @@ class Extracted(NamedTuple):
 
     rows: int
     left_out: tuple[str, ...]  #: images that could not be read, with the reason
-    kept: int  #: batches taken over from a run that was ended
+    kept: int  #: batches of a run that was interrupted
     normalise: str
 
 
@@ -45,7 +45,7 @@ def extract(
 ) -> Extracted:
     """Write the images' features as an .npz feature table, in the manifest's order.
 
-    Finished batches are kept in the folder ``OUT.parts``, from which the same call goes on; at the end it goes.
+    Finished batches are kept in the folder ``OUT.parts``, from which the same call resumes; the end removes it.
     The file is then the same to the byte as without a pause, on the same machine and number of threads.
 
     Parameters
@@ -67,7 +67,7 @@ def extract(
         "normalise": way,
     }
     parts = _open_parts(Path(f"{os.fspath(out)}.parts"), settings)
-    found, kept = [], 0
+    batches, kept = [], 0
     firsts = range(0, len(manifest.images), batch_size)
     for number, first in enumerate(firsts):
         batch = manifest.images[first : first + batch_size]
@@ -75,10 +75,11 @@ def extract(
         if part.exists():
             kept += 1
         else:
-            _write_part(part, *_one_batch(manifest.folder, batch, network, size, way, device))
-        found.append(_read_part(part, len(batch)))
+            features, unread = _features(manifest.folder, batch, network, size, way, device)
+            write_arrays(part, {"features": features, "unread": np.array(unread)})
+        batches.append(_read_part(part, len(batch)))
         watch(f"features of {batch[-1].name}", min(1.0, (first + batch_size) / len(manifest.images)))
-    reasons = [str(reason) for _, unread in found for reason in unread]
+    reasons = [str(reason) for _, unread in batches for reason in unread]
     seen = [image for image, reason in zip(manifest.images, reasons, strict=True) if not reason]
     left_out = tuple(reason for reason in reasons if reason)
     if not seen:
@@ -86,7 +87,7 @@ def extract(
     write_features(
         out,
         FeatureTable(
-            np.concatenate([features for features, _ in found]),
+            np.concatenate([features for features, _ in batches]),
             np.array([image.label for image in seen]),
             np.array([image.site for image in seen]),
             np.array([image.name for image in seen]),
@@ -99,18 +100,18 @@ def extract(
 def settle(
     weights: str | os.PathLike[str], out: str | os.PathLike[str], size: int, device: str, normalise: str | None
 ) -> tuple[Weights, str]:
-    """The network and its normalisation; what cannot work is refused, before any image is looked at."""
+    """The network and its normalisation; what cannot work is rejected, before any image is read."""
     if size < SMALLEST:
         raise SettingError(f"size={size} must be at least {SMALLEST}")
     if Path(out).suffix != ".npz":
         raise FileError(f"{out}: features are written as an .npz file")
     refuse_overwriting(out, force=True)
-    to_device(0.0, device)  # refuses a device that is not there
+    to_device(0.0, device)  # rejects a device that is not there
     network = load_weights(weights, device)
     return network, network.normalisation(normalise)
 
 
-def _one_batch(
+def _features(
     folder: Path, batch: tuple[Image, ...], network: Weights, size: int, normalise: str, device: str
 ) -> tuple[NDArray, list[str]]:
     """Features of the images that can be read, and for each image why it cannot (an empty word: it can)."""
@@ -139,20 +140,17 @@ def _one_batch(
 
 
 def _open_parts(folder: Path, settings: dict[str, Any]) -> Path:
-    """The folder of finished batches, refused if they were made with other settings."""
+    """The folder of finished batches, rejected if they were made with other settings."""
     note = folder / "settings.json"
+    if folder.is_dir() and not note.exists() and any(not path.name.startswith(".") for path in folder.iterdir()):
+        raise FileError(f"{folder} holds something else; move it, or choose another name for the features")
     try:
         folder.mkdir(exist_ok=True)
         if not note.exists():
-            if any(not path.name.startswith(".") for path in folder.iterdir()):
-                raise FileError(f"{folder} holds something else; move it, or choose another name for the features")
-            with whole(note) as partial:
-                partial.write_text(json.dumps(settings, indent=2), encoding="utf-8")
+            write_texts(folder, {note.name: json.dumps(settings, indent=2)})
         before = json.loads(note.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(f"{folder} cannot be used: {error}; delete it to begin anew") from error
+        raise FileError(f"{folder} cannot be used: {error}; delete it to start again") from error
     differ = [
         f"{name} was {_short(before.get(name))} and is {_short(value)}"
         for name, value in settings.items()
@@ -161,27 +159,19 @@ def _open_parts(folder: Path, settings: dict[str, Any]) -> Path:
     if differ:
         raise SettingError(
             f"{folder} keeps batches of other settings: {', '.join(differ)}; "
-            "go on with those, or delete it to begin anew"
+            "continue with those, or delete it to start again"
         )
     return folder
 
 
 def _short(value: Any) -> str:
-    """A setting for a message; digests are told apart by their beginning."""
+    """A setting for a message; the beginning of a digest identifies it."""
     return str(value)[:12]
 
 
-def _write_part(path: Path, features: NDArray, reasons: list[str]) -> None:
-    with whole(path) as partial:
-        np.savez(partial, allow_pickle=False, features=features, unread=np.array(reasons))
-
-
 def _read_part(path: Path, images: int) -> tuple[NDArray, NDArray]:
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            features, unread = stored["features"], stored["unread"]
-        if len(unread) != images:
-            raise ValueError(f"it has {len(unread)} images instead of {images}")
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} cannot be read: {error}; delete it, and the same command makes it again") from error
-    return features, unread
+    remedy = "delete it, and the same command makes it again"
+    arrays = read_arrays(path, DataError, remedy)
+    if not {"features", "unread"} <= set(arrays) or len(arrays["unread"]) != images:
+        raise DataError(f"{path} does not hold a batch of {images} images; {remedy}")
+    return arrays["features"], arrays["unread"]

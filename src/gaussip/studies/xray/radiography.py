@@ -66,7 +66,7 @@ class Remarks(NamedTuple):
 
     def lines(self) -> list[str]:
         """The remarks as people read them."""
-        told = [
+        kinds = [
             (self.sources, "URLs of no known source, taken as sites by host name"),
             (self.no_source, "images left out, which no workbook gives a URL"),
             (self.no_image, "names in the workbooks without an image"),
@@ -74,7 +74,7 @@ class Remarks(NamedTuple):
             (self.unreadable, "images left out, which cannot be read"),
             ([" = ".join(group) for group in self.same], "images that are the same to the byte"),
         ]
-        lines = [f"{what} ({len(names)}): {some(names, 3)}" for names, what in told if names]
+        lines = [f"{what} ({len(names)}): {some(names, 3)}" for names, what in kinds if names]
         return lines + [f"colour images, read as greyscale ({self.colour})"] * bool(self.colour)
 
 
@@ -87,10 +87,10 @@ class Manifest(NamedTuple):
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Images by site and class, zeros too; the known sites first."""
-        found = Counter((image.site, image.label) for image in self.images)
+        counts = Counter((image.site, image.label) for image in self.images)
         there = {image.site for image in self.images}
         sites = [site for site in SITES if site in there] + sorted(there.difference(SITES))
-        return {site: {label: found[site, label] for label in CLASSES.values()} for site in sites}
+        return {site: {label: counts[site, label] for label in CLASSES.values()} for site in sites}
 
     def digest(self) -> str:
         """SHA-256 of every image's path, label, site and content."""
@@ -99,10 +99,9 @@ class Manifest(NamedTuple):
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Columns image, label, site and path as a CSV or Parquet file."""
-        rows = [(image.name, image.label, image.site, image.path.as_posix()) for image in self.images]
-        write_table(
-            path, dict(zip(("image", "label", "site", "path"), map(list, zip(*rows, strict=True)), strict=True))
-        )
+        columns = {"image": "name", "label": "label", "site": "site"}
+        values = {column: [getattr(image, name) for image in self.images] for column, name in columns.items()}
+        write_table(path, {**values, "path": [image.path.as_posix() for image in self.images]})
 
 
 def read_manifest(folder: str | os.PathLike[str], watch: Watch = lambda text, done: None) -> Manifest:
@@ -111,14 +110,14 @@ def read_manifest(folder: str | os.PathLike[str], watch: Watch = lambda text, do
     Parameters
     ----------
     folder : has a folder ``CLASS``, with ``images/*.png`` or ``*.png``, and ``CLASS.metadata.xlsx`` for each class
-    watch : told what is going on and the share of the work that is done
+    watch : called with what is going on and the share of the work that is done
     """
     root = Path(folder)
     if not root.is_dir():
         raise DataError(f"there is no folder {root}")
-    found = {name: _images_of(root, name) for name in CLASSES}
+    paths = {name: _images_of(root, name) for name in CLASSES}
     workbooks = {name: _inside(root, f"{name}.metadata.xlsx", "workbook") for name in CLASSES}
-    total, done = sum(map(len, found.values())), 0
+    total, done = sum(map(len, paths.values())), 0
     images: list[Image] = []
     notes: dict[str, list[str]] = {"sources": [], "no_source": [], "no_image": [], "twice": [], "unreadable": []}
     by_digest: dict[str, list[str]] = {}
@@ -131,9 +130,9 @@ def read_manifest(folder: str | os.PathLike[str], watch: Watch = lambda text, do
             urls.setdefault(listed.casefold(), (listed, url))
         listings = Counter(listed.casefold() for listed, _ in rows)
         notes["twice"] += [urls[key][0] for key, count in listings.items() if count > 1]
-        there = {path.stem.casefold() for path in found[name]}
+        there = {path.stem.casefold() for path in paths[name]}
         notes["no_image"] += [listed for key, (listed, _) in urls.items() if key not in there]
-        for path in found[name]:
+        for path in paths[name]:
             done += 1
             watch(f"looking at {path.name}", done / total)
             relative = path.relative_to(root)
@@ -155,7 +154,7 @@ def read_manifest(folder: str | os.PathLike[str], watch: Watch = lambda text, do
     for name, label in CLASSES.items():
         if not any(image.label == label for image in images):
             raise DataError(
-                f"none of the {len(found[name])} images of class {name} can be read and has a URL in "
+                f"none of the {len(paths[name])} images of class {name} can be read and has a URL in "
                 f"{workbooks[name].name}; the column FILE NAME holds the images' names, URL where they come from"
             )
     same = tuple(tuple(group) for group in by_digest.values() if len(group) > 1)
@@ -223,10 +222,10 @@ def _images_of(root: Path, name: str) -> list[Path]:
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder; it holds the images of class {name}")
     files = [*folder.glob("*"), *(folder / "images").glob("*")]  # in older releases they lie in the class folder
-    found = [path for path in files if path.suffix.lower() == ".png" and not path.name.startswith(".")]
-    if not found:
+    images = [path for path in files if path.suffix.lower() == ".png" and not path.name.startswith(".")]
+    if not images:
         raise DataError(f"{folder} has no image: neither images/*.png nor *.png is there")
-    return sorted(found, key=lambda path: (len(path.name), path.name))
+    return sorted(images, key=lambda path: (len(path.name), path.name))
 
 
 def _inside(root: Path, name: str, what: str) -> Path:

@@ -53,9 +53,9 @@ class Weights(NamedTuple):
 def load_weights(path: str | os.PathLike[str], device: str = "cpu") -> Weights:
     """The weights in a file written by ``torch.save``; no code in it is ever run."""
     torch = extra("torch")
-    found = _unwrapped(path, _load(path))
+    stored = _unwrapped(path, _load(path))
     state, usual_names = {}, shapes(3)
-    for name, values in found.items():
+    for name, values in stored.items():
         bare = OLD_NAME.sub(r"\1\2", PREFIX.sub("", name))
         if not HEAD.match(bare):
             usual = f"features.{bare}"
@@ -87,22 +87,22 @@ def _load(path: str | os.PathLike[str]) -> Any:
         ) from error
 
 
-def _unwrapped(path: str | os.PathLike[str], found: Any) -> dict[str, Any]:
+def _unwrapped(path: str | os.PathLike[str], stored: Any) -> dict[str, Any]:
     """The tensors by name, from within what a program put around them."""
-    while isinstance(found, Mapping):
-        inner = next((found[key] for key in WRAPPERS if isinstance(found.get(key), Mapping)), None)
+    while isinstance(stored, Mapping):
+        inner = next((stored[key] for key in WRAPPERS if isinstance(stored.get(key), Mapping)), None)
         if inner is None:
             break
-        found = inner
-    if isinstance(found, Mapping):
-        tensors = {str(name): values for name, values in found.items() if hasattr(values, "shape")}
+        stored = inner
+    if isinstance(stored, Mapping):
+        tensors = {str(name): values for name, values in stored.items() if hasattr(values, "shape")}
         if tensors:
             return tensors
     raise DataError(f"{path} holds no state dictionary: no tensors by name, bare or under {', '.join(WRAPPERS)}")
 
 
 def _check_fit(path: str | os.PathLike[str], state: Mapping[str, Any], wanted: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse weights that are not a DenseNet-121's, and say where they differ."""
+    """Reject weights that are not a DenseNet-121's, and say where they differ."""
     others = [
         f"{name} {tuple(state[name].shape)} instead of {shape}"
         for name, shape in wanted.items()
@@ -113,10 +113,10 @@ def _check_fit(path: str | os.PathLike[str], state: Mapping[str, Any], wanted: M
         "unexpected": [name for name in state if name not in wanted],
         "of another shape": others,
     }
-    told = [
+    misfits = [
         f"{len(names)} {what} ({', '.join(names[:SHOWN])}{', ...' * (len(names) > SHOWN)})"
         for what, names in faults.items()
         if names
     ]
-    if told:
-        raise DataError(f"{path} does not fit a DenseNet-121: of its {len(wanted)} tensors {'; '.join(told)}")
+    if misfits:
+        raise DataError(f"{path} does not fit a DenseNet-121: of its {len(wanted)} tensors {'; '.join(misfits)}")
