@@ -55,7 +55,7 @@ def cpu_roof(threads: int) -> Roof:
     source = np.zeros(2**25)
     target = np.ones_like(source)
     work = {"product": lambda: a @ b, "copy": lambda: np.copyto(target, source)}
-    taken = interleaved({name: Contender(one, threads, 2) for name, one in work.items()}, 5)
+    taken = interleaved({name: Contender(call, threads, 2) for name, call in work.items()}, 5)
     return Roof(2 * source.nbytes / taken["copy"], 2 * 1500**3 / taken["product"])
 
 
@@ -69,7 +69,7 @@ def description() -> dict[str, str]:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    found = {
+    about = {
         "processor": names[0] if names else platform.processor() or platform.machine(),
         "cores": str(cores),
         "python": platform.python_version(),
@@ -80,7 +80,7 @@ def description() -> dict[str, str]:
     }
     for name in ("numba", "torch", "pomegranate"):
         try:
-            found[name] = str(__import__(name).__version__)
+            about[name] = str(__import__(name).__version__)
         except ImportError:
-            found[name] = "not installed"
-    return found
+            about[name] = "not installed"
+    return about
