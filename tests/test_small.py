@@ -36,8 +36,8 @@ def test_numpy_is_compiled_and_others_are_not():
 @pytest.mark.parametrize("mass", [1.0, 0.03])
 def test_to_theta(leading, K, p, mass):
     psi = mass * to_psi(random_theta(leading, K, p))
-    for found, wanted in zip(to_theta(psi), to_theta(strict.asarray(psi)), strict=True):
-        np.testing.assert_array_equal(found, np.asarray(wanted))
+    for result, wanted in zip(to_theta(psi), to_theta(strict.asarray(psi)), strict=True):
+        np.testing.assert_array_equal(result, np.asarray(wanted))
 
 
 @pytest.mark.parametrize(("leading", "K", "p"), SHAPES)
@@ -60,9 +60,9 @@ def test_measure(leading, K, p):
     start, now = random_theta(leading, K, p), random_theta(leading, K, p, seed=1)
     unit, other = unit_of_start(start), unit_of_start(moved(start))
     last = unit.standard(to_psi(start))
-    found = measure(now, unit, last)
+    result = measure(now, unit, last)
     wanted = measure(moved(now), other, strict.asarray(last))
-    for mine, theirs in zip(found, wanted, strict=True):
+    for mine, theirs in zip(result, wanted, strict=True):
         np.testing.assert_allclose(mine, np.asarray(theirs), rtol=1e-13, atol=1e-15)
     now.means[(*(0 for _ in leading), 0, 0)] = np.nan
     _, change, apart = measure(now, unit, last)
@@ -76,5 +76,5 @@ def test_measure(leading, K, p):
 def test_average(axis):
     W = mixing_weights("erdos-renyi(0.4)", range(9), "metropolis", seed=1)
     values = np.random.default_rng(0).standard_normal((3, 9, 2, 5)[1 - axis :])
-    found, wanted = (Stacked(W, axis)({"mean": one})["mean"] for one in (values, strict.asarray(values)))
-    np.testing.assert_array_equal(found, np.asarray(wanted))
+    result, wanted = (Stacked(W, axis)({"mean": array})["mean"] for array in (values, strict.asarray(values)))
+    np.testing.assert_array_equal(result, np.asarray(wanted))

@@ -92,9 +92,9 @@ class Vectors:
         """The float64 at a fixed place behind a pointer, in every lane."""
         value = self.builder.load(self.builder.gep(pointer, [ir.Constant(INT, number)]))
         undefined = ir.Constant(VECTOR, ir.Undefined)
-        one = self.builder.insert_element(undefined, value, ir.Constant(_SHORT, 0))
+        first = self.builder.insert_element(undefined, value, ir.Constant(_SHORT, 0))
         everywhere = ir.Constant(ir.VectorType(_SHORT, LANES), [0] * LANES)
-        return self.builder.shuffle_vector(one, undefined, everywhere)
+        return self.builder.shuffle_vector(first, undefined, everywhere)
 
     def hidden(self, pointer: Any) -> Any:
         """The pointer again, in a way that keeps the compiler from moving what is read behind it."""
