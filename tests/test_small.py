@@ -8,7 +8,7 @@ from gaussip.arrays import compiled
 from gaussip.exchange import Stacked
 from gaussip.mixture.theta import Theta, to_psi, to_theta
 from gaussip.mixture.units import measure, unit_of_start
-from gaussip.mixture.validity import healthy
+from gaussip.mixture.validity import are_mixtures, healthy
 from gaussip.networks import mixing_weights
 
 SHAPES = [((), 1, 1), ((), 3, 6), ((4,), 2, 3), ((2, 5), 3, 4)]
@@ -50,8 +50,9 @@ def test_healthy(leading, K, p):
         theta = random_theta(leading, K, p)
         last = tuple(size - 1 for size in leading)
         theta[part][(*last, *np.atleast_1d(entry))] = value
-        with np.errstate(invalid="ignore"):
-            wanted = np.asarray(healthy(moved(theta)))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            wanted, psi = np.asarray(healthy(moved(theta))), to_psi(theta)
+            assert are_mixtures(psi) == are_mixtures(strict.asarray(psi))
         np.testing.assert_array_equal(healthy(theta), wanted)
 
 

@@ -79,32 +79,17 @@ def _healthy(theta: Arrays, least: float, out: NDArray) -> None:
 def are_mixtures(psi: NDArray, least: float) -> bool:
     """Whether every psi (..., K, f) is a mixture's, as `healthy` says of its theta."""
     K, f = psi.shape[-2:]
-    p = n_features(f)
-    return bool(_are_mixtures(np.ascontiguousarray(psi).reshape(-1, K, f), np.empty((p, p)), np.empty((p, p)), least))
+    return bool(_are_mixtures(np.ascontiguousarray(psi).reshape(-1, K, f), n_features(f), least))
 
 
 @quick
-def _are_mixtures(psi: NDArray, covariance: NDArray, root: NDArray, least: float) -> bool:
+def _are_mixtures(psi: NDArray, p: int, least: float) -> bool:
     S, K, _ = psi.shape
-    p = len(root)
-    for s in range(S):
-        total = 0.0
-        for k in range(K):
-            total += psi[s, k, 0]
-        for k in range(K):
-            alpha = psi[s, k, 0]
-            if not (alpha / total > least and np.isfinite(alpha / total)):
-                return False
-            n = 1 + p
-            for i in range(p):
-                if not np.isfinite(psi[s, k, 1 + i] / alpha):
-                    return False
-                for j in range(i, p):
-                    covariance[i, j] = covariance[j, i] = psi[s, k, n] / alpha
-                    n += 1
-            if not cholesky(covariance, root):
-                return False
-    return True
+    theta = np.empty((S, K)), np.empty((S, K, p)), np.empty((S, K, p, p))
+    _to_theta(psi, *theta)
+    sound = np.empty(S, dtype=np.bool_)
+    _healthy(theta, least, sound)
+    return bool(np.all(sound))
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})  # dot products by vectors
