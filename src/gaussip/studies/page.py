@@ -1,4 +1,4 @@
-"""One page in two forms: Markdown for people who read text, and for browsers the HTML that markdown-it makes of it."""
+"""One page in two forms: Markdown for people who read text, and the HTML that markdown-it makes of it."""
 
 from __future__ import annotations
 
