@@ -1,7 +1,8 @@
 """Vectors of float64 as wide as this CPU has them, written as LLVM instructions for Numba.
 
-Numba's own loops may or may not be vectorised, and at half the width; a kernel written in these terms always is,
-and does the same operations in the same order whatever the compiler thinks of the loop.
+Numba's loops may or may not be vectorised, and at half the width; a kernel written in these terms always is, and does
+the same operations in the same order whatever the compiler thinks of the loop. With them the pass over the rows is 4
+to 5 times faster than one in plain Numba with ``fastmath`` (`python benchmarks/bench.py --parts by-hand`).
 """
 
 from __future__ import annotations
