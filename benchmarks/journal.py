@@ -89,8 +89,8 @@ def main() -> None:
         ratios = [statistics.median(run[name][which] / run["journal"][which] for run in taken) for which in (0, 1)]
         rows.append([name, 1e6 / mean, mean, ratios[0], median, ratios[1]])
     about = (
-        f"Exchanges of 4 kB of memory and a message of 1 kB; medians of {REPEATS} runs of {EXCHANGES:,} each. The mean "
-        "contains the forcing to disk, the median does not (but for synchronous=FULL)."
+        f"Exchanges of 4 kB of memory and a message of 1 kB; medians of {REPEATS} runs of {EXCHANGES:,} each. The "
+        "mean contains the forcing to disk, the median does not (but for synchronous=FULL)."
     )
     columns = ["", "exchanges a second", "mean, us", "times the journal's", "median, us", "times the journal's"]
     report("journal", [Table("Journal and SQLite", about, columns, rows)])
