@@ -11,7 +11,7 @@ help:
 	@echo "make test   the test suite"
 	@echo "make test-slow  the long tests of sites and messages (about an hour)"
 	@echo "make lint   ruff and strict mypy"
-	@echo "make bench  against scikit-learn and this machine's limits, one report; real sites against their engine (a quarter of an hour)"
+	@echo "make bench  against scikit-learn and this machine's limits, one report; real sites against their engine, the journal against SQLite; in out/benchmarks (twenty minutes)"
 	@echo "make study  the paper's simulation studies, reduced, in out/studies (about twelve minutes)"
 	@echo "make setup  only the environment, in .venv"
 
@@ -42,6 +42,7 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/sites.py
+	$(BIN)/python benchmarks/journal.py
 
 study: $(READY)
 	@for name in $(STUDIES); do \

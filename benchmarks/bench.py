@@ -1,21 +1,28 @@
 """gaussip against what users would pick instead, and against this machine's limits: one run, one report.
 
-Only ratios measured in the same run mean anything on a shared machine. ``--out FILE`` also writes the report,
-``--quick`` leaves the sweeps out.
+    python benchmarks/bench.py                  # all parts
+    python benchmarks/bench.py --parts by-hand  # or some of them: others by-hand busy growth gpu
+
+Only ratios measured in the same run mean anything on a shared machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 import gpu
+from gaussip.rows.moments import moments
 from machine import Contender, cpu_roof, description, interleaved
-from problem import Workload, compiled, mnem, pomegranate, problem, reference, scikit_learn
+from plain import PLAIN, PRANGE
+from problem import Workload, compiled, everywhere, mnem, pomegranate, problem, reference, scikit_learn
+from results import Table, report
 
 PAPER = Workload(30_000, 20, 6, 3)
 WORKLOADS = (
@@ -37,25 +44,10 @@ SWEEPS: dict[str, list[Workload]] = {
 SHORT, LONG, ROUNDS = 2, 8, 100
 
 
-def against_others(cores: int) -> list[str]:
+def against_others(cores: int) -> list[Table]:
     """Milliseconds of everybody, in turns, for each workload."""
-    one, every = cpu_roof(1), cpu_roof(cores)
-    lines = [
-        f"One core copies {one.bytes_per_second / 1e9:.1f} GB/s and multiplies matrices at "
-        f"{one.flops_per_second / 1e9:.0f} GFLOP/s; {cores} cores multiply at {every.flops_per_second / 1e9:.0f}.\n",
-        "Milliseconds. scikit-learn and pomegranate: one EM iteration; gaussip: the hot function in NumPy and "
-        f"compiled, and a whole MNEM round. [1] is one thread, [{cores}] are {cores}. Roof: the limit of one core.\n",
-        f"| N | M | p | K | scikit-learn [1] | [{cores}] | pomegranate [{cores}] | NumPy [1] | compiled [1] "
-        f"| [{cores}] | round [{cores}] | roof [1] |",
-        "|" + "---:|" * 12,
-    ]
-    ratios = [
-        "\nTimes faster, and the fraction of one core's limit that compiled [1] reaches.\n",
-        f"| N | M | p | K | NumPy [1] over scikit-learn [{cores}] | compiled [1] over NumPy [1] "
-        f"| compiled [{cores}] over NumPy [1] | round [{cores}] over scikit-learn [{cores}] "
-        f"| round [{cores}] over scikit-learn [1] | of the limit |",
-        "|" + "---:|" * 10,
-    ]
+    single, every = cpu_roof(1), cpu_roof(cores)
+    times, ratios = [], []
     for work in WORKLOADS:
         given = problem(work)
         few = max(1, int(2e8 / work.flops))
@@ -74,66 +66,123 @@ def against_others(cores: int) -> list[str]:
             contenders["pomegranate"] = Contender(other, cores)
         t = {name: 1e3 * s for name, s in interleaved(contenders, 15 if work.flops < 3e8 else 5).items()}
         sk1, sk = ((t[f"{name} long"] - t[f"{name} short"]) / (LONG - SHORT) for name in ("sk1", "sk"))
-        whole, roof = t["round"] / ROUNDS, 1e3 * one.seconds(work.bytes, work.flops)
-        pom = f"{t['pomegranate']:.1f}" if other is not None else "-"
-        sizes = " | ".join(f"{size:,}" for size in work)
-        times = (sk1, sk, pom, t["numpy"], t["compiled1"], t["compiled"], whole, roof)
-        lines.append(f"| {sizes} | " + " | ".join(x if isinstance(x, str) else f"{x:.3g}" for x in times) + " |")
+        whole, roof = t["round"] / ROUNDS, 1e3 * single.seconds(work.bytes, work.flops)
+        compiled_times = (t["numpy"], t["compiled1"], t["compiled"], whole, roof)
+        times.append([*work, sk1, sk, t.get("pomegranate", ""), *compiled_times])
         factors = (sk / t["numpy"], t["numpy"] / t["compiled1"], t["numpy"] / t["compiled"], sk / whole, sk1 / whole)
-        ratios.append(f"| {sizes} | " + " | ".join(f"{x:.1f}" for x in factors) + f" | {roof / t['compiled1']:.0%} |")
-        print(lines[-1], ratios[-1], sep="\n", file=sys.stderr, flush=True)
-    return lines + ratios
+        ratios.append([*work, *factors, roof / t["compiled1"]])
+        print(times[-1], ratios[-1], sep="\n", file=sys.stderr, flush=True)
+    sizes = ["N", "M", "p", "K"]
+    return [
+        Table(
+            "Against other programs",
+            f"One core copies {single.bytes_per_second / 1e9:.1f} GB/s and multiplies matrices at "
+            f"{single.flops_per_second / 1e9:.0f} GFLOP/s; {cores} cores multiply at "
+            f"{every.flops_per_second / 1e9:.0f}. Milliseconds. scikit-learn and pomegranate: one EM iteration; "
+            f"gaussip: the hot function in NumPy and compiled, and a whole MNEM round. [1] is one thread, [{cores}] "
+            f"are {cores}. Roof: the limit of one core.",
+            [*sizes, "scikit-learn [1]", f"[{cores}]", f"pomegranate [{cores}]", "NumPy [1]", "compiled [1]",
+             f"[{cores}]", f"round [{cores}]", "roof [1]"],
+            times,
+        ),
+        Table(
+            "Times faster",
+            "And the fraction of one core's limit that compiled [1] reaches.",
+            [*sizes, f"NumPy [1] over scikit-learn [{cores}]", "compiled [1] over NumPy [1]",
+             f"compiled [{cores}] over NumPy [1]", f"round [{cores}] over scikit-learn [{cores}]",
+             f"round [{cores}] over scikit-learn [1]", "of the limit"],
+            ratios,
+        ),
+    ]  # fmt: skip
 
 
-def growth(cores: int) -> list[str]:
+@contextlib.contextmanager
+def burners(count: int) -> Iterator[None]:
+    """So many other programs that keep cores busy."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for burner in running:
+            burner.kill()
+            burner.wait()
+
+
+def by_hand(cores: int) -> list[Table]:
+    """The hot function of the paper's size in plain Numba, under prange, and as it is."""
+    given = problem(PAPER)
+    theta = everywhere(given)
+    works: dict[str, Callable[[], object]] = {
+        "plain Numba, prange": partial(moments, given.rows, theta, 0.0, PLAIN),
+        "gaussip's vectors, prange": partial(moments, given.rows, theta, 0.0, PRANGE),
+        "gaussip's vectors and threads": compiled(given),
+    }
+    contenders = {
+        f"{name} {threads}": Contender(work, threads) for name, work in works.items() for threads in (1, cores)
+    }
+    free = interleaved(contenders, 400, min)
+    with burners(cores):
+        busy = interleaved({name: work._replace(calls=20) for name, work in contenders.items()}, 9)
+    *_, best = works
+    measured = [(taken, str(threads)) for taken in (free, busy) for threads in (1, cores)]
+    rows = []
+    for name in works:
+        seconds = [taken[f"{name} {threads}"] for taken, threads in measured]
+        ratios = [taken[f"{name} {threads}"] / taken[f"{best} {threads}"] for taken, threads in measured]
+        rows.append([name, *(1e3 * s for s in seconds), *ratios])
+    columns = ["free [1]", f"free [{cores}]", "busy [1]", f"busy [{cores}]"]
+    return [
+        Table(
+            "By hand and in plain Numba",
+            f"The hot function, {PAPER.n_rows:,} rows at {PAPER.n_sites} sites, p = {PAPER.n_features}, K = "
+            f"{PAPER.n_components}: milliseconds, and how many times those of the last line. [1] is one thread, "
+            f"[{cores}] are {cores}. Free: the fastest of 400 calls; busy: medians beside {cores} other programs.",
+            ["", *columns, *(f"{name}, times" for name in columns)],
+            rows,
+        )
+    ]
+
+
+def busy(cores: int) -> list[Table]:
+    """One thread and all of them while other programs keep every core busy."""
+    given = problem(PAPER)
+    with burners(cores):
+        taken = interleaved({"one": Contender(mnem(given, 300)), "all": Contender(mnem(given, 300), cores)}, 7)
+    rows = [[threads, 1e3 * taken[name] / 300] for threads, name in ((1, "one"), (cores, "all"))]
+    return [Table("On a busy machine", f"Beside {cores} other programs.", ["threads", "MNEM round, ms"], rows)]
+
+
+def growth(cores: int) -> list[Table]:
     """How the compiled hot function grows with each size: times, and the exponent fitted to them."""
-    lines = ["| size | values | compiled, ms | exponent |", "|---|---|---|---:|"]
+    rows = []
     for name, works in SWEEPS.items():
         times = [1e3 * interleaved({"it": Contender(compiled(problem(work)), cores, 5)}, 5)["it"] for work in works]
         field = {"N": "n_rows", "p": "n_features", "K": "n_components", "M": "n_sites"}[name]
         sizes = [getattr(work, field) for work in works]
         exponent = np.polyfit(np.log(sizes), np.log(times), 1)[0]
-        shown = ", ".join(f"{t:.3g}" for t in times)
-        lines.append(f"| {name} | {', '.join(f'{s:,}' for s in sizes)} | {shown} | {exponent:.2f} |")
-        print(lines[-1], file=sys.stderr, flush=True)
-    return lines
+        values, milliseconds = (", ".join(f"{x:,.4g}" for x in numbers) for numbers in (sizes, times))
+        rows.append([name, values, milliseconds, float(exponent)])
+        print(rows[-1], file=sys.stderr, flush=True)
+    return [Table("Growth", "", ["size", "values", "compiled, ms", "exponent"], rows)]
 
 
-def busy(cores: int) -> list[str]:
-    """One thread and all of them while other programs keep every core busy."""
-    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)]
-    try:
-        given = problem(PAPER)
-        taken = interleaved({"one": Contender(mnem(given, 300)), "all": Contender(mnem(given, 300), cores)}, 7)
-    finally:
-        for burner in burners:
-            burner.kill()
-            burner.wait()
-    one, every = (1e3 * taken[name] / 300 for name in ("one", "all"))
-    return [f"Beside {cores} other programs a round takes {one:.2f} ms with one thread, {every:.2f} ms with {cores}."]
+PARTS: dict[str, Callable[[int], list[Table]]] = {
+    "others": against_others,
+    "by-hand": by_hand,
+    "busy": busy,
+    "growth": growth,
+    "gpu": lambda cores: gpu.tables() if gpu.available() else [],
+}
 
 
 def main() -> None:
     """Measure, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="also write the report to this Markdown file")
-    parser.add_argument("--quick", action="store_true", help="no sweeps")
-    parser.add_argument("--gpu", action="store_true", help="the GPU alone")
-    chosen = parser.parse_args()
-    about = description()
-    cores = int(about["cores"])
-    report = ["# Benchmark\n", ", ".join(f"{name} {value}" for name, value in about.items()) + ".\n"]
-    if not chosen.gpu:
-        report += ["## Against other programs\n", *against_others(cores), "\n## On a busy machine\n", *busy(cores)]
-        if not chosen.quick:
-            report += ["\n## Growth\n", *growth(cores)]
-    if gpu.available():
-        report += ["\n## GPU\n", *gpu.lines()]
-    text = "\n".join(report) + "\n"
-    print(text)
-    if chosen.out is not None:
-        chosen.out.parent.mkdir(parents=True, exist_ok=True)
-        chosen.out.write_text(text, encoding="utf-8")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parts = parser.parse_args().parts
+    cores = int(description()["cores"])
+    tables = [table for part in parts for table in PARTS[part](cores)]
+    report("hot-function" if len(parts) == len(PARTS) else "-".join(parts), tables)
 
 
 if __name__ == "__main__":

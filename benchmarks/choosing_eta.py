@@ -27,6 +27,7 @@ from gaussip.mixture.theta import Theta, align, pack, to_psi, to_theta
 from gaussip.step_size import Step, choose_eta
 from gaussip.step_size.precision import Ruler
 from gaussip.studies.simulation_model import Dataset, Setting, draw
+from results import Table, report
 
 ETAS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 NETWORKS = ("circle", "ring", "complete", "random-regular(4)", "star", "fixed-degree(3)")
@@ -109,7 +110,7 @@ class Case:
         eta = min(0.5, PAIR * self.step.eta)
         settings = {"warm_start": True, "max_rounds": CAP}
         mixture = NetworkGaussianMixture(**{**self.mixture.get_params(), **settings})
-        rounds, found = 0, []
+        rounds, ends = 0, []
         for part in (1.0, 0.5):
             mixture.set_params(eta=part * eta, tol=part * self.step.tol)
             try:
@@ -117,8 +118,8 @@ class Case:
             except CollapseError:
                 return 0, math.inf, math.inf
             rounds += mixture.n_rounds_
-            found.append(to_psi(estimates(mixture)))
-        theta = to_theta(2 * found[1] - found[0])
+            ends.append(to_psi(estimates(mixture)))
+        theta = to_theta(2 * ends[1] - ends[0])
         return rounds, self.mse(theta), self.distance(theta, self.step.pooled)
 
 
@@ -139,8 +140,8 @@ def measured(seed: int) -> dict[str, Any]:
     grid, far = {}, {}
     for eta in ETAS:
         try:
-            found = estimates(case.fit(eta=eta, tol=step.tol / 10, max_rounds=CAP))
-            grid[eta], far[eta] = case.mse(found), case.distance(found, step.pooled)
+            end_of_run = estimates(case.fit(eta=eta, tol=step.tol / 10, max_rounds=CAP))
+            grid[eta], far[eta] = case.mse(end_of_run), case.distance(end_of_run, step.pooled)
         except CollapseError:
             grid[eta] = far[eta] = math.inf
     pair = case.pair()
@@ -161,32 +162,33 @@ def measured(seed: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def show(found: list[dict[str, Any]]) -> None:
-    """The table and the shares."""
-    print("| setting | eta | MSE / best of grid (eta) | away, SE | rounds predicted / measured | pair | exact |")
-    print("|---|---|---|---|---|---|---|")
-    for one in found:
-        name = "{network} {spread} K={K} p={p} Delta={delta} M={M} N={N} r={r:g}".format(**one)
-        best = one["best_mse"]
-        cells = [
-            name, f"{one['eta']:g}", f"{one['mse'] / best:.2f} ({one['best_eta']:g})", f"{one['away']:.2f}",
-            f"{one['predicted']} / {one['measured']}", f"{one['pair_rounds']} ({one['pair_mse'] / best:.2f})",
-            "" if one["exact_measured"] is None else f"{one['exact_predicted']} / {one['exact_measured']}",
-        ]  # fmt: skip
-        print(f"| {' | '.join(cells)} |")
-    ratio = np.array([one["mse"] / one["best_mse"] for one in found])
-    paired = np.array([one["pair_mse"] / one["best_mse"] for one in found])
-    rounds = np.array([one["predicted"] / one["measured"] for one in found])
-    pairs = np.array([one["pair_rounds"] / one["measured"] for one in found])
-    exact = np.array([one["exact_predicted"] / one["exact_measured"] for one in found if one["exact_measured"]])
-    two_way = np.array([one["exact_measured"] / one["measured"] for one in found if one["exact_measured"]])
-    print()
-    print(
-        f"MSE within twice the best of the grid: {(ratio <= 2).mean():.0%} of {len(found)}, worst {ratio.max():.2f}"
+def table_of(settings: list[dict[str, Any]]) -> Table:
+    """A line for each setting, and the shares."""
+    rows = []
+    for line in settings:
+        name = "{network} {spread} K={K} p={p} Delta={delta} M={M} N={N} r={r:g}".format(**line)
+        best = line["best_mse"]
+        rows.append(
+            [name, line["eta"], line["mse"] / best, line["best_eta"], line["away"], line["predicted"],
+             line["measured"], line["pair_rounds"], line["pair_mse"] / best, line["exact_predicted"] or "",
+             line["exact_measured"] or ""]
+        )  # fmt: skip
+
+    def over(a: str, b: str) -> Any:
+        return np.array([line[a] / line[b] for line in settings if line[a] is not None and line[b]])
+
+    ratio, paired = over("mse", "best_mse"), over("pair_mse", "best_mse")
+    rounds, pairs = over("predicted", "measured"), over("pair_rounds", "measured")
+    exact, two_way = over("exact_predicted", "exact_measured"), over("exact_measured", "measured")
+    about = (
+        f"MSE within twice the best of the grid: {(ratio <= 2).mean():.0%} of {len(settings)}, worst "
+        f"{ratio.max():.2f}; rounds within twice: {(np.abs(np.log2(rounds)) <= 1).mean():.0%}, {_range(rounds)}. "
+        f"Pair: MSE within twice {(paired <= 2).mean():.0%}, its rounds over those at one eta {_range(pairs)}. "
+        f"exact: predicted over measured {_range(exact)}; its rounds over MNEM's {_range(two_way)}."
     )
-    print(f"rounds within twice: {(np.abs(np.log2(rounds)) <= 1).mean():.0%}, {_range(rounds)}")
-    print(f"pair: MSE within twice {(paired <= 2).mean():.0%}, its rounds over those at one eta {_range(pairs)}")
-    print(f"exact: predicted over measured {_range(exact)}; its rounds over MNEM's {_range(two_way)}")
+    columns = ["setting", "eta", "MSE / best of grid", "its eta", "away, SE", "rounds predicted", "measured",
+               "pair, rounds", "pair, MSE / best", "exact predicted", "measured"]  # fmt: skip
+    return Table("The recommended eta", about, columns, rows)
 
 
 def _range(values: Any) -> str:
@@ -196,7 +198,7 @@ def _range(values: Any) -> str:
 
 
 def main() -> None:
-    """Measure what is not yet measured, and print it all."""
+    """Measure what is not yet measured, and report it all."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("--settings", type=int, default=60)
     parser.add_argument("--first", type=int, default=2000, help="first seed")
@@ -204,7 +206,7 @@ def main() -> None:
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.settings)
     lines = options.out.read_text(encoding="utf-8").splitlines() if options.out.exists() else []
-    done = {one["seed"]: one for one in map(json.loads, lines)}
+    done = {line["seed"]: line for line in map(json.loads, lines)}
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds, 1):
         if seed in done:
@@ -216,12 +218,12 @@ def main() -> None:
             done[seed] = measured(seed)
         with open(options.out, "a", encoding="utf-8") as file:
             file.write(json.dumps(done[seed]) + "\n")
-        one = done[seed]
+        line = done[seed]
         print(
-            f"{number}/{len(seeds)}: MSE {one['mse'] / one['best_mse']:.2f} of the best, "
-            f"rounds {one['predicted']} / {one['measured']}", flush=True,
+            f"{number}/{len(seeds)}: MSE {line['mse'] / line['best_mse']:.2f} of the best, "
+            f"rounds {line['predicted']} / {line['measured']}", flush=True,
         )  # fmt: skip
-    show([done[seed] for seed in seeds])
+    report("choosing-eta", [table_of([done[seed] for seed in seeds])])
 
 
 if __name__ == "__main__":

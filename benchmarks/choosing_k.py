@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from gaussip import NetworkGaussianMixture
 from gaussip.selection import Selection, agreed_criteria, choose_components
 from gaussip.studies.simulation_model import Dataset, Setting, draw
+from results import Table, report
 
 CELLS = [(2.0, 0.0), (4.0, 0.0), (1.0, 0.0), (1.0, 0.1)]  # Delta and the labelled fraction
 NETWORKS = ("circle", "fixed-degree(2)")
@@ -29,7 +30,7 @@ MOST = 5
 
 
 def main() -> None:
-    """Run what is missing, then print the table."""
+    """Run what is missing, then report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--replicates", type=int, default=50)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
@@ -38,27 +39,27 @@ def main() -> None:
     given = parser.parse_args()
     given.out.parent.mkdir(parents=True, exist_ok=True)
     done = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
-    known = {(one["delta"], one["labelled"], one["seed"]) for one in done}
+    known = {(line["delta"], line["labelled"], line["seed"]) for line in done}
     warnings.simplefilter("ignore")
     with threadpool_limits(1), open(given.out, "a", encoding="utf-8") as file:
         for delta, labelled in CELLS:
             for seed in range(given.first, given.first + given.replicates):
                 if (delta, labelled, seed) not in known:
-                    done.append(one_replicate(delta, labelled, seed, given.rows))
+                    done.append(choices(delta, labelled, seed, given.rows))
                     file.write(json.dumps(done[-1]) + "\n")
                     file.flush()
-    show(done)
+    report("choosing-k", [shares_of(done)])
 
 
-def one_replicate(delta: float, labelled: float, seed: int, n_rows: int) -> dict[str, Any]:
+def choices(delta: float, labelled: float, seed: int, n_rows: int) -> dict[str, Any]:
     """The K that each criterion chooses for one data set."""
     data = draw(Setting(n_rows=n_rows, delta=delta, labelled=labelled), 10_000 + seed)
     y = data.labels if labelled else None
-    found = choose_components(data.X, y, sites=data.sites, at_most=MOST, random_state=seed)
-    chosen: dict[str, Any] = {"delta": delta, "labelled": labelled, "seed": seed, "agreed": found.n_components}
-    chosen["aic"], chosen["icl"] = (found._replace(criterion=name).n_components for name in ("aic", "icl"))
+    selection = choose_components(data.X, y, sites=data.sites, at_most=MOST, random_state=seed)
+    chosen: dict[str, Any] = {"delta": delta, "labelled": labelled, "seed": seed, "agreed": selection.n_components}
+    chosen["aic"], chosen["icl"] = (selection._replace(criterion=name).n_components for name in ("aic", "icl"))
     for network in NETWORKS:
-        chosen[network] = at_own_fits(data, y, found, network)
+        chosen[network] = at_local_fits(data, y, selection, network)
     if not labelled:
         bic = [GaussianMixture(K, tol=1e-4, max_iter=500, random_state=seed).fit(data.X).bic(data.X)
                for K in range(1, MOST + 1)]  # fmt: skip
@@ -66,10 +67,10 @@ def one_replicate(delta: float, labelled: float, seed: int, n_rows: int) -> dict
     return chosen
 
 
-def at_own_fits(data: Dataset, y: Any, found: Selection, network: str) -> int:
+def at_local_fits(data: Dataset, y: Any, selection: Selection, network: str) -> int:
     """The K of the least BIC with every site at its own MNEM fit, from the best mixture of each K."""
     heights = {}
-    for line, theta in zip(found.lines, found.thetas, strict=True):
+    for line, theta in zip(selection.lines, selection.thetas, strict=True):
         mixture = NetworkGaussianMixture(
             line.n_components, algorithm="mnem", network=network, eta=0.02, max_rounds=300, tol=1e-4,
             weights_init=theta.weights, means_init=theta.means, covariances_init=theta.covariances, random_state=0,
@@ -78,20 +79,20 @@ def at_own_fits(data: Dataset, y: Any, found: Selection, network: str) -> int:
     return min(heights, key=lambda K: heights[K])
 
 
-def show(done: list[dict[str, Any]]) -> None:
-    """The shares, as a Markdown table."""
-    ways = ["agreed", *NETWORKS, "pooled"]
-    print("| Delta | labelled | data sets | " + " | ".join(f"K = 3, {way}" for way in ways) + " | same as pooled |")
-    print("|---" * (4 + len(ways)) + "|")
+def shares_of(done: list[dict[str, Any]]) -> Table:
+    """The share of data sets for which K = 3 is chosen, and for which the choice is that of the pooled rows."""
+    ways, rows = ["agreed", *NETWORKS, "pooled"], []
     for delta, labelled in CELLS:
-        some = [one for one in done if (one["delta"], one["labelled"]) == (delta, labelled)]
-        if not some:
+        cell = [line for line in done if (line["delta"], line["labelled"]) == (delta, labelled)]
+        if not cell:
             continue
-        shares = [np.mean([one.get(way, 0) == 3 for one in some]) if way in some[0] else None for way in ways]
-        same = [[one[way] == one["pooled"] for one in some] for way in ways[:-1]] if "pooled" in some[0] else []
-        told = ", ".join(f"{np.mean(one):.0%}" for one in same) or "-"
-        cells = ["-" if share is None else f"{share:.0%}" for share in shares]
-        print(f"| {delta:g} | {labelled:g} | {len(some)} | " + " | ".join(cells) + f" | {told} |")
+        shares = [float(np.mean([line[way] == 3 for line in cell])) if way in cell[0] else "" for way in ways]
+        same = [
+            float(np.mean([line[way] == line["pooled"] for line in cell])) for way in ways[:-1] if "pooled" in cell[0]
+        ]
+        rows.append([delta, labelled, len(cell), *shares, ", ".join(f"{share:.2f}" for share in same)])
+    columns = ["Delta", "labelled", "data sets", *(f"K = 3, {way}" for way in ways), "same as pooled"]
+    return Table("Choices of K", "Shares of the data sets.", columns, rows)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ L against the map's Jacobian on the rows, rounds against a fit that goes on, MNE
 from __future__ import annotations
 
 import argparse
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,7 @@ from gaussip.mixture.units import unit_of
 from gaussip.rows.rows import Rows
 from gaussip.studies.simulation_model import Dataset, Setting, draw, true_parameters
 from gaussip.studies.theory import contraction
+from results import Table, report
 
 OVERLAPPING: dict[str, Any] = {"delta": 0.8, "n_rows": 6000}
 APART = 3.0  # standard deviations between neighbouring groups of a healthy run
@@ -79,8 +81,8 @@ def healthy(seed: int) -> tuple[str, NetworkGaussianMixture]:
         trapped = mixture.history_["log_likelihood"][-1] < best.history_["log_likelihood"][-1] - 1e-3
         if not mixture.converged_ or trapped:  # a poor local maximum is no healthy run
             continue
-        told = f"{algorithm}, {network}, {M} sites, {rows} rows, K={K}, p={p}, Delta={delta:.1f}, r={labelled:g}"
-        return f"{told}, {spread}, {mixture.n_rounds_} rounds", mixture
+        about = f"{algorithm}, {network}, {M} sites, {rows} rows, K={K}, p={p}, Delta={delta:.1f}, r={labelled:g}"
+        return f"{about}, {spread}, {mixture.n_rounds_} rounds", mixture
 
 
 def nearest(setting: Setting) -> float:
@@ -206,7 +208,7 @@ FAULTS: list[tuple[str, Callable[[int], NetworkGaussianMixture]]] = [
 ]
 
 
-def found(mixture: NetworkGaussianMixture) -> dict[str, Any]:
+def findings(mixture: NetworkGaussianMixture) -> dict[str, Any]:
     """The findings by name."""
     return {finding.name: finding for finding in diagnose(mixture)}
 
@@ -215,16 +217,16 @@ def numbers(seed: int) -> list[tuple[str, float, float]]:
     """What a diagnosis says of numbers, and what they are."""
     data = small(seed, **OVERLAPPING)
     slow = overlapping(seed)
-    told = found(slow)["poor separation"].evidence
+    evidence = findings(slow)["poor separation"].evidence
     rows = Rows.of_sites(data.by_site(data.X), None, None, 3)
-    shown = [("1 - L, of the rows' map", 1 - told["contraction L"], 1 - contraction(rows, slow._theta()).rate)]
-    labelled = small(seed, **OVERLAPPING, labelled=min(1.0, told["labels needed, share"]))
+    shown = [("1 - L, of the rows' map", 1 - evidence["contraction L"], 1 - contraction(rows, slow._theta()).rate)]
+    labelled = small(seed, **OVERLAPPING, labelled=min(1.0, evidence["labels needed, share"]))
     again = fitted(
         labelled, labels=True, n_components=3, max_rounds=20_000, means_init=data.truth.means, random_state=seed
     )
-    shown.append(("rounds with the labels asked for", told["rounds with them"], again.n_rounds_))
+    shown.append(("rounds with the labels asked for", evidence["rounds with them"], again.n_rounds_))
     short = too_few_rounds(seed)
-    needed = found(short)["not enough rounds"].evidence["rounds needed"]
+    needed = findings(short)["not enough rounds"].evidence["rounds needed"]
     longer = fitted(small(seed), n_components=3, algorithm="mnem", max_rounds=20_000, eta=0.02, random_state=seed)
     shown.append(("rounds needed in all", needed, longer.n_rounds_))
     biased, rows_of = unfair(seed), small(seed, spread="heterogeneous")
@@ -234,12 +236,12 @@ def numbers(seed: int) -> list[tuple[str, float, float]]:
     )  # fmt: skip
     unit = unit_of(pooled._theta())
     off = unit.standard(to_psi(biased._theta())) - unit.standard(to_psi(pooled._theta()))
-    least = found(biased)["unbalanced network"].evidence["bias at least about"]
+    least = findings(biased)["unbalanced network"].evidence["bias at least about"]
     return [*shown, ("bias of an unbalanced network", least, float(np.linalg.norm(off)))]
 
 
 def main() -> None:
-    """Print the tables."""
+    """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("--healthy", type=int, default=50, help="healthy runs")
     parser.add_argument("--first", type=int, default=0, help="first seed")
@@ -249,21 +251,27 @@ def main() -> None:
     wrong: dict[str, int] = {check.name: 0 for check in CHECKS}
     for seed in range(asked.first, asked.first + asked.healthy):
         what, mixture = healthy(seed)
-        for name in found(mixture):
+        for name in findings(mixture):
             wrong[name] += 1
             print(f"found in a healthy run: {name} ({what}, seed {seed})", flush=True)
-    print("| finding | fault | found | also found | in healthy runs |\n|---|---|---|---|---|")
+    faults, said = [], []
     for name, build in FAULTS:
-        runs = [found(build(seed)) for seed in seeds]
+        runs = [findings(build(seed)) for seed in seeds]
         others = sorted({other for run in runs for other in run if other != name})
         hits = sum(name in run for run in runs)
         about = (build.__doc__ or "").rstrip(".").lower()
-        cells = [name, about, f"{hits} of {len(runs)}", ", ".join(others), f"{wrong[name]} of {asked.healthy}"]
-        print(f"| {' | '.join(cells)} |", flush=True)
-    print("\n| number | said | is |\n|---|---|---|")
-    for rows in zip(*(numbers(seed) for seed in seeds), strict=True):
-        said, real = (", ".join(f"{one[j]:.3g}" for one in rows) for j in (1, 2))
-        print(f"| {rows[0][0]} | {said} | {real} |", flush=True)
+        faults.append([name, about, f"{hits} of {len(runs)}", ", ".join(others), f"{wrong[name]} of {asked.healthy}"])
+        print(faults[-1], file=sys.stderr, flush=True)
+    for of_seeds in zip(*(numbers(seed) for seed in seeds), strict=True):
+        values = [", ".join(f"{number[j]:.3g}" for number in of_seeds) for j in (1, 2)]
+        said.append([of_seeds[0][0], *values])
+    report(
+        "diagnosing",
+        [
+            Table("Faults", "", ["finding", "fault", "found", "also found", "in healthy runs"], faults),
+            Table("Numbers", "", ["number", "said", "is"], said),
+        ],
+    )
 
 
 if __name__ == "__main__":

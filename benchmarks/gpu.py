@@ -17,6 +17,7 @@ from gaussip.simulation.run import simulate
 from gaussip.studies.simulation_model import Setting, draw, paper_start
 from machine import Roof
 from problem import Workload
+from results import Table
 
 SHAPES = ((100, 20, 30_000), (1, 20, 3_000_000), (1, 1, 3_000_000), (1, 20, 30_000))
 
@@ -77,17 +78,11 @@ def problem(replicates: int, n_sites: int, n_rows: int) -> tuple[Rows, Theta]:
     return rows, place(Theta(*map(np.ascontiguousarray, parts)), "cuda")
 
 
-def lines() -> list[str]:
-    """A table in Markdown."""
+def tables() -> list[Table]:
+    """The figures for each shape."""
     import torch
 
-    found, limit = [], roof()
-    found.append(
-        f"GPU: {torch.cuda.get_device_name()}, torch {torch.__version__}; copy {limit.bytes_per_second / 1e12:.2f} "
-        f"TB/s, float64 product {limit.flops_per_second / 1e12:.1f} TFLOP/s.\n"
-    )
-    found.append("| replicates | sites | rows each | moments, us | roof, us | MNEM round, us | 20,000 rounds, s |")
-    found.append("|---:|---:|---:|---:|---:|---:|---:|")
+    limit, figures = roof(), []
     for replicates, n_sites, n_rows in SHAPES:
         rows, theta = problem(replicates, n_sites, n_rows)
         work = Workload(replicates * n_rows, n_sites, 6, 3)
@@ -102,11 +97,15 @@ def lines() -> list[str]:
             return time.perf_counter() - began
 
         run(60)
-        round_us = (run(3001) - run(1001)) / 2000 * 1e6
-        whole = f"{run(20_000):.2f}" if replicates > 1 else ""
-        least = limit.seconds(work.bytes, work.flops)
-        found.append(
-            f"| {replicates} | {n_sites} | {n_rows // n_sites:,} | {hot * 1e6:.0f} | {least * 1e6:.0f} | "
-            f"{round_us:.0f} | {whole} |"
+        of_a_round = (run(3001) - run(1001)) / 2000
+        microseconds = [1e6 * s for s in (hot, limit.seconds(work.bytes, work.flops), of_a_round)]
+        figures.append([replicates, n_sites, n_rows // n_sites, *microseconds, run(20_000) if replicates > 1 else ""])
+    return [
+        Table(
+            "GPU",
+            f"{torch.cuda.get_device_name()}, torch {torch.__version__}; copy {limit.bytes_per_second / 1e12:.2f} "
+            f"TB/s, float64 product {limit.flops_per_second / 1e12:.1f} TFLOP/s.",
+            ["replicates", "sites", "rows each", "moments, us", "roof, us", "MNEM round, us", "20,000 rounds, s"],
+            figures,
         )
-    return found
+    ]

@@ -21,6 +21,7 @@ from gaussip.arrays import NDArray
 from gaussip.errors import GaussipError
 from gaussip.mixture.theta import Theta, pack, upper_triangle
 from gaussip.studies.simulation_model import Dataset, Setting, draw
+from results import Table, report
 
 FITS: dict[str, dict[str, Any]] = {
     "em": {"algorithm": "em", "max_rounds": 20_000},
@@ -42,10 +43,10 @@ def covered(data: Dataset, settings: dict[str, Any], robust: bool) -> NDArray:
         random_state=0,
         **settings,
     ).fit(data.X, sites=data.sites)
-    found = mixture.uncertainty(data.X, sites=data.sites, robust=robust)
+    uncertainty = mixture.uncertainty(data.X, sites=data.sites, robust=robust)
     truth, shares = pack(data.truth), []
     for theta in zip(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_, strict=True):
-        low, high = found._replace(theta=Theta(*theta)).intervals(0.95)
+        low, high = uncertainty._replace(theta=Theta(*theta)).intervals(0.95)
         shares.append((pack(low) <= truth) & (truth <= pack(high)))
     return np.asarray(np.mean(shares, axis=0))
 
@@ -58,7 +59,7 @@ def kinds(p: int) -> dict[str, NDArray]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     for name, value in (("replicates", 500), ("features", 6), ("rows", 3000), ("sites", 10)):
         parser.add_argument(f"--{name}", type=int, default=value)
@@ -67,25 +68,25 @@ def main() -> None:
     given = parser.parse_args()
     setting = Setting(n_rows=given.rows, n_sites=given.sites, n_features=given.features, delta=given.delta)
     columns = kinds(given.features)
-    found: dict[str, list[NDArray]] = {name: [] for name in given.fits}
+    covering: dict[str, list[NDArray]] = {name: [] for name in given.fits}
     for seed in range(given.replicates):
         data = draw(setting, seed)
         for name in given.fits:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # MNEM has a bias, and says so
                 try:
-                    found[name].append(covered(data, FITS[name], name == "em-robust"))
+                    covering[name].append(covered(data, FITS[name], name == "em-robust"))
                 except GaussipError as error:
                     print(f"{name}, data set {seed}: {error}", flush=True)
-    print(f"N = {given.rows}, {given.sites} sites, p = {given.features}, Delta = {given.delta:g}, nominal 95%\n")
-    print(f"| fit | data sets | {' | '.join(columns)} |")
-    print(f"|---|---|{'---|' * len(columns)}")
-    for name, shares in found.items():
+    rows = []
+    for name, shares in covering.items():
         cells = []
         for chosen in columns.values():
             of_sets = 100 * np.stack(shares)[..., chosen].mean(axis=(1, 2))
             cells.append(f"{of_sets.mean():.1f} ± {of_sets.std(ddof=1) / np.sqrt(len(of_sets)):.1f}")
-        print(f"| {name} | {len(shares)} | {' | '.join(cells)} |")
+        rows.append([name, len(shares), *cells])
+    about = f"N = {given.rows}, {given.sites} sites, p = {given.features}, Delta = {given.delta:g}, nominal 95%."
+    report("intervals", [Table("Intervals that cover the truth", about, ["fit", "data sets", *columns], rows)])
 
 
 if __name__ == "__main__":

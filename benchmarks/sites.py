@@ -25,6 +25,7 @@ from gaussip.node.links import Links
 from gaussip.rows.tables import write_table
 from gaussip.studies.demo_sites import free_ports
 from gaussip.studies.simulation_model import Setting, draw
+from results import Table, report
 
 ROWS, FEATURES, ROUNDS = 1500, 6, {8: 3000, 20: 1000}
 WARM = 50  # exchanges until all links are there
@@ -125,18 +126,19 @@ def main() -> None:
     if asked.bare:
         bare(asked.bare[0], int(asked.bare[1]), int(asked.bare[2]))
         return
-    print(f"{'sites':>5} {'rounds/s':>10} {'engine alone':>13} {'ratio':>6}   (median of {asked.repeat}; ring, MNEM)")
+    rows = []
     for n_sites, rounds in ROUNDS.items():
-        found = []
+        rates = []
         for _ in range(asked.repeat):
             with tempfile.TemporaryDirectory() as scratch:
                 folder = Path(scratch)
                 names = make(folder, n_sites, rounds)
                 engine = engine_alone(folder, names, rounds, 740)
-                found.append((sites_alone(folder, names, rounds), engine))
-        own, engine = (statistics.median(values) for values in zip(*found, strict=True))
-        ratio = statistics.median(a / b for a, b in found)
-        print(f"{n_sites:5d} {own:10.0f} {engine:13.0f} {ratio:6.2f}", flush=True)
+                rates.append((sites_alone(folder, names, rounds), engine))
+        medians = [statistics.median(values) for values in zip(*rates, strict=True)]
+        rows.append([n_sites, *medians, statistics.median(whole / engine for whole, engine in rates)])
+    about = f"Rounds a second, median of {asked.repeat}; ring, MNEM."
+    report("sites", [Table("Real sites", about, ["sites", "rounds a second", "engine alone", "ratio"], rows)])
 
 
 if __name__ == "__main__":

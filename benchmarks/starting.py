@@ -23,6 +23,7 @@ from gaussip import NetworkGaussianMixture
 from gaussip.arrays import NDArray
 from gaussip.mixture.theta import Theta
 from gaussip.studies.simulation_model import Setting, draw
+from results import Table, report
 
 NEAR = 1e-6  # of the mean log-likelihood
 
@@ -46,7 +47,7 @@ def groups(seed: int) -> tuple[NDArray, NDArray, Theta]:
     return X, sites, Theta(weights, means, factors @ factors.swapaxes(-1, -2) + 1e-3 * np.eye(2))
 
 
-def one_seed(kind: str, seed: int, n_rows: int) -> dict[str, Any]:
+def heights_of(kind: str, seed: int, n_rows: int) -> dict[str, Any]:
     """The mean log-likelihoods that each way ends with."""
     X, sites, truth = groups(seed) if kind == "groups" else paper(seed, float(kind), n_rows)
     K = len(truth.weights)
@@ -65,7 +66,7 @@ def one_seed(kind: str, seed: int, n_rows: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run what is missing, then print the table."""
+    """Run what is missing, then report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--rows", type=int, default=30_000)
@@ -74,24 +75,23 @@ def main() -> None:
     given = parser.parse_args()
     given.out.parent.mkdir(parents=True, exist_ok=True)
     done = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
-    known = {(one["kind"], one["seed"]) for one in done}
+    known = {(line["kind"], line["seed"]) for line in done}
     warnings.simplefilter("ignore")
     with threadpool_limits(1), open(given.out, "a", encoding="utf-8") as file:
         for kind in given.kinds:
             for seed in range(given.seeds):
                 if (kind, seed) not in known:
-                    done.append(one_seed(kind, seed, given.rows))
+                    done.append(heights_of(kind, seed, given.rows))
                     file.write(json.dumps(done[-1]) + "\n")
                     file.flush()
-    ways = ("search", "kmeans", "scikit-learn")
-    print("| data | seeds | " + " | ".join(f"{way} reaches it" for way in ways) + " |")
-    print("|---" * 5 + "|")
+    ways, rows = ("search", "kmeans", "scikit-learn"), []
     for kind in given.kinds:
-        some = [one for one in done if one["kind"] == kind]
-        tops = np.array([max(one[name] for name in (*ways, "truth")) for one in some])
-        shares = [np.mean(np.array([one[way] for one in some]) > tops - NEAR) for way in ways]
-        label = "ten groups" if kind == "groups" else f"Delta {kind}"
-        print(f"| {label} | {len(some)} | " + " | ".join(f"{share:.0%}" for share in shares) + " |")
+        seeds = [line for line in done if line["kind"] == kind]
+        tops = np.array([max(line[name] for name in (*ways, "truth")) for line in seeds])
+        shares = [float(np.mean(np.array([line[way] for line in seeds]) > tops - NEAR)) for way in ways]
+        rows.append(["ten groups" if kind == "groups" else f"Delta {kind}", len(seeds), *shares])
+    columns = ["data", "seeds", *(f"{way} reaches it" for way in ways)]
+    report("starting", [Table("Starts that reach the pooled optimum", "Shares of the seeds.", columns, rows)])
 
 
 if __name__ == "__main__":

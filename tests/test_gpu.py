@@ -107,18 +107,18 @@ def test_hard_rows(kernel, case, K, p):
     at = place(theta, "cuda")
     chosen = {"cuda": kernel_for(at.means), "wide": WIDE, "reference": REFERENCE}[kernel]
     assert chosen.name == kernel
-    found = moments(on_gpu(rows), at, 1e-3, chosen)
-    assert normwise(found.sums, wanted.sums) <= 1e-12
-    np.testing.assert_allclose(to_numpy(found.log_likelihood), wanted.log_likelihood, rtol=1e-11)
+    result = moments(on_gpu(rows), at, 1e-3, chosen)
+    assert normwise(result.sums, wanted.sums) <= 1e-12
+    np.testing.assert_allclose(to_numpy(result.log_likelihood), wanted.log_likelihood, rtol=1e-11)
 
 
 @pytest.mark.parametrize("p", [1, 3, 6, 8, 16, 30, 95])
 def test_single_precision(p):
     rows, theta = hard("labelled and weighted", 3, p)
     at = Theta(*(torch.as_tensor(part, dtype=torch.float32, device="cuda") for part in theta))
-    found = moments(on_gpu(rows, torch.float32), at)
-    assert found.sums.dtype == torch.float32
-    assert normwise(found.sums, moments(rows, theta, 0.0, REFERENCE).sums) <= 1e-5
+    result = moments(on_gpu(rows, torch.float32), at)
+    assert result.sums.dtype == torch.float32
+    assert normwise(result.sums, moments(rows, theta, 0.0, REFERENCE).sums) <= 1e-5
 
 
 @pytest.mark.parametrize("p", [20, 95])
@@ -133,10 +133,10 @@ def test_a_bad_theta_gives_nan_at_its_site_only():
     rows, theta = hard("random", 3, 6)
     theta.covariances[1, 2] = -np.eye(6)
     theta.weights[2, 0] = -0.1
-    found = moments(on_gpu(rows), place(theta, "cuda"))
+    result = moments(on_gpu(rows), place(theta, "cuda"))
     lost = [False, True, True] + [False] * (len(rows.sites) - 3)
-    assert np.isnan(to_numpy(found.log_likelihood)).tolist() == lost
-    assert np.isnan(to_numpy(found.sums)).all(axis=(-2, -1)).tolist() == lost
+    assert np.isnan(to_numpy(result.log_likelihood)).tolist() == lost
+    assert np.isnan(to_numpy(result.sums)).all(axis=(-2, -1)).tolist() == lost
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
@@ -190,9 +190,9 @@ def test_wide_covariances_that_are_not_sound_are_found():
     weights, means = np.full((2, 3, 2), 0.5), np.zeros((2, 3, 2, 50))
     weights[0, 1, 1] = 0.0
     means[0, 0, 0, 3] = np.nan
-    found = to_numpy(healthy(place(Theta(weights, means, covariances), "cuda")))
+    result = to_numpy(healthy(place(Theta(weights, means, covariances), "cuda")))
     assert (
-        found.tolist()
+        result.tolist()
         == healthy(Theta(weights, means, covariances)).tolist()
         == [[False, False, True], [True, True, False]]
     )

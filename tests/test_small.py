@@ -8,7 +8,7 @@ from gaussip.arrays import compiled
 from gaussip.exchange import Stacked
 from gaussip.mixture.theta import Theta, to_psi, to_theta
 from gaussip.mixture.units import measure, unit_of_start
-from gaussip.mixture.validity import healthy
+from gaussip.mixture.validity import are_mixtures, healthy
 from gaussip.networks import mixing_weights
 
 SHAPES = [((), 1, 1), ((), 3, 6), ((4,), 2, 3), ((2, 5), 3, 4)]
@@ -36,8 +36,8 @@ def test_numpy_is_compiled_and_others_are_not():
 @pytest.mark.parametrize("mass", [1.0, 0.03])
 def test_to_theta(leading, K, p, mass):
     psi = mass * to_psi(random_theta(leading, K, p))
-    for found, wanted in zip(to_theta(psi), to_theta(strict.asarray(psi)), strict=True):
-        np.testing.assert_array_equal(found, np.asarray(wanted))
+    for result, wanted in zip(to_theta(psi), to_theta(strict.asarray(psi)), strict=True):
+        np.testing.assert_array_equal(result, np.asarray(wanted))
 
 
 @pytest.mark.parametrize(("leading", "K", "p"), SHAPES)
@@ -50,8 +50,9 @@ def test_healthy(leading, K, p):
         theta = random_theta(leading, K, p)
         last = tuple(size - 1 for size in leading)
         theta[part][(*last, *np.atleast_1d(entry))] = value
-        with np.errstate(invalid="ignore"):
-            wanted = np.asarray(healthy(moved(theta)))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            wanted, psi = np.asarray(healthy(moved(theta))), to_psi(theta)
+            assert are_mixtures(psi) == are_mixtures(strict.asarray(psi))
         np.testing.assert_array_equal(healthy(theta), wanted)
 
 
@@ -60,9 +61,9 @@ def test_measure(leading, K, p):
     start, now = random_theta(leading, K, p), random_theta(leading, K, p, seed=1)
     unit, other = unit_of_start(start), unit_of_start(moved(start))
     last = unit.standard(to_psi(start))
-    found = measure(now, unit, last)
+    result = measure(now, unit, last)
     wanted = measure(moved(now), other, strict.asarray(last))
-    for mine, theirs in zip(found, wanted, strict=True):
+    for mine, theirs in zip(result, wanted, strict=True):
         np.testing.assert_allclose(mine, np.asarray(theirs), rtol=1e-13, atol=1e-15)
     now.means[(*(0 for _ in leading), 0, 0)] = np.nan
     _, change, apart = measure(now, unit, last)
@@ -76,5 +77,5 @@ def test_measure(leading, K, p):
 def test_average(axis):
     W = mixing_weights("erdos-renyi(0.4)", range(9), "metropolis", seed=1)
     values = np.random.default_rng(0).standard_normal((3, 9, 2, 5)[1 - axis :])
-    found, wanted = (Stacked(W, axis)({"mean": one})["mean"] for one in (values, strict.asarray(values)))
-    np.testing.assert_array_equal(found, np.asarray(wanted))
+    result, wanted = (Stacked(W, axis)({"mean": array})["mean"] for array in (values, strict.asarray(values)))
+    np.testing.assert_array_equal(result, np.asarray(wanted))

@@ -32,6 +32,6 @@ def precision_factor(covariances: Array) -> Array:
     xp = namespace(covariances)
     roots = cholesky_or_nan(covariances)
     if hasattr(xp.linalg, "solve_triangular"):
-        one = xp.eye(roots.shape[-1], dtype=roots.dtype, device=roots.device)
-        return xp.linalg.solve_triangular(roots, one, upper=False)
+        identity = xp.eye(roots.shape[-1], dtype=roots.dtype, device=roots.device)
+        return xp.linalg.solve_triangular(roots, identity, upper=False)
     return xp.linalg.inv(roots)

@@ -1,4 +1,4 @@
-"""One page in two forms: Markdown for people who read text, HTML for browsers."""
+"""One page in two forms: Markdown for people who read text, and the HTML that markdown-it makes of it."""
 
 from __future__ import annotations
 
@@ -20,50 +20,43 @@ class Page:
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._markdown = [f"# {title}"]
-        self._html = [f"<h1>{escape(title)}</h1>"]
+        self._parts = [f"# {title}"]
 
     def heading(self, text: str) -> None:
         """A section begins."""
-        self._markdown.append(f"## {text}")
-        self._html.append(f"<h2>{escape(text)}</h2>")
+        self._parts.append(f"## {text}")
 
     def paragraph(self, text: str) -> None:
         """Some sentences; backticks mark code."""
-        self._markdown.append(text)
-        self._html.append(f"<p>{_code(escape(text))}</p>")
+        self._parts.append(text)
 
     def items(self, lines: Sequence[str]) -> None:
         """A list."""
-        self._markdown.append("\n".join(f"- {line}" for line in lines))
-        self._html.append("<ul>" + "".join(f"<li>{_code(escape(line))}</li>" for line in lines) + "</ul>")
+        self._parts.append("\n".join(f"- {line}" for line in lines))
 
     def image(self, file: str, alt: str) -> None:
         """A picture beside the page."""
-        self._markdown.append(f"![{alt}]({file})")
-        self._html.append(f'<p><img src="{escape(file)}" alt="{escape(alt)}"></p>')
+        self._parts.append(f"![{alt}]({file})")
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """A table; cells are shown as `shown` has them."""
-        cells = [[shown(value) for value in row] for row in rows]
-        bare = [[cell.replace("|", "\\|") for cell in row] for row in ([*columns], ["---"] * len(columns), *cells)]
-        lines = [f"| {' | '.join(row)} |" for row in bare]
-        self._markdown.append("\n".join(lines))
-        head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in cells)
-        self._html.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+        lines = ([*columns], ["---"] * len(columns), *([shown(value) for value in row] for row in rows))
+        cells = ([cell.replace("|", "\\|") for cell in line] for line in lines)
+        self._parts.append("\n".join(f"| {' | '.join(line)} |" for line in cells))
 
     @property
     def markdown(self) -> str:
         """The page as Markdown."""
-        return "\n\n".join(self._markdown) + "\n"
+        return "\n\n".join(self._parts) + "\n"
 
     @property
     def html(self) -> str:
         """The page as HTML; it needs nothing but the pictures beside it."""
-        body = "\n".join(self._html)
+        from markdown_it import MarkdownIt
+
+        body = MarkdownIt("js-default").render(self.markdown)  # HTML in the text is shown as text
         head = f'<meta charset="utf-8"><title>{escape(self._title)}</title><style>{STYLE}</style>'
-        return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
+        return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}</body></html>\n'
 
 
 def shown(value: Any) -> str:
@@ -71,8 +64,3 @@ def shown(value: Any) -> str:
     if isinstance(value, float):
         return "" if value != value else f"{value:.3f}"
     return str(value)
-
-
-def _code(text: str) -> str:
-    parts = text.split("`")
-    return "".join(f"<code>{part}</code>" if n % 2 else part for n, part in enumerate(parts))

@@ -60,10 +60,10 @@ def moments_of_sums(
     if labelled is not None:
         sums = sums + labelled
         log_likelihood = xp.sum(coefficients * labelled, axis=(-2, -1))
-    found = about_means(sums, centres, theta.means)
+    moments = about_means(sums, centres, theta.means)
     if reg_covar:
         p = centres.shape[-1]
-        ridge = vech(reg_covar * xp.eye(p, dtype=found.dtype, device=found.device))
-        below = xp.concat([xp.zeros_like(found[..., : 1 + p]), found[..., :1] * ridge], axis=-1)
-        found = found + below
-    return found, log_likelihood
+        ridge = vech(reg_covar * xp.eye(p, dtype=moments.dtype, device=moments.device))
+        below = xp.concat([xp.zeros_like(moments[..., : 1 + p]), moments[..., :1] * ridge], axis=-1)
+        moments = moments + below
+    return moments, log_likelihood

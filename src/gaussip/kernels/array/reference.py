@@ -13,7 +13,7 @@ from gaussip.kernels.array.algebra import log_density_coefficients, moments_of_s
 from gaussip.mixture.theta import Theta, width
 
 BLOCK_BYTES = 2**21  # features of one block: small enough to stay in a core's cache
-HOLD_BYTES = 2**28  # features are kept between rounds up to this size, made anew in each round beyond
+HOLD_BYTES = 2**28  # features are kept between rounds up to this size, beyond, they are made again in each round
 
 
 class Laid(NamedTuple):
@@ -70,8 +70,8 @@ def moments(
             log_likelihood = log_likelihood + xp.sum(row_log_likelihood)
         sums.append(total)
         log_likelihoods.append(log_likelihood)
-    found, known = moments_of_sums(xp.stack(sums), theta, centres, coefficients, labelled, reg_covar)
-    return found, xp.stack(log_likelihoods) + known
+    result, labelled_part = moments_of_sums(xp.stack(sums), theta, centres, coefficients, labelled, reg_covar)
+    return result, xp.stack(log_likelihoods) + labelled_part
 
 
 def features_of(z: Array) -> Array:

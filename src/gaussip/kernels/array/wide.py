@@ -58,13 +58,13 @@ def moments(
 ) -> tuple[Array, Array]:
     """Sums of r z z' about the centres, group by group."""
     xp = namespace(theta.means)
-    found = [_sums(group, theta, centres) for group in laid.groups]
+    by_group = [_sums(group, theta, centres) for group in laid.groups]
     sums, log_likelihood = (
-        xp.take(xp.concat([one[part] for one in found], axis=0), laid.back, axis=0) for part in (0, 1)
+        xp.take(xp.concat([group[part] for group in by_group], axis=0), laid.back, axis=0) for part in (0, 1)
     )  # fmt: skip
     coefficients = log_density_coefficients(theta, centres) if labelled is not None else sums
-    moved, known = moments_of_sums(sums, theta, centres, coefficients, labelled, reg_covar)
-    return moved, log_likelihood + known
+    result, labelled_part = moments_of_sums(sums, theta, centres, coefficients, labelled, reg_covar)
+    return result, log_likelihood + labelled_part
 
 
 def _sums(group: Group, theta: Theta, centres: Array) -> tuple[Array, Array]:

@@ -27,7 +27,7 @@ ALIGN = 64  # bytes: a vector that lies across two lines of the cache is read tw
 
 
 class Workspace(NamedTuple):
-    """What threads share during a pass: kept, so that helpers find the next pass where they found the last."""
+    """What threads share during a pass: kept, so that helpers find every pass in the same place."""
 
     rooms: tuple[NDArray, ...]  #: of the calling thread
     team: threads.Team
@@ -120,17 +120,17 @@ def moments(
             return int(_sums(space.team.counters, looks, *arrays, *rooms))
 
         space.team.share(work, n_tasks, threads.helpers_for(n_tasks, len(laid.z) * width(p) * K))
-        found, log_likelihood = np.empty((S, K, width(p))), np.empty(S)
+        result, log_likelihood = np.empty((S, K, width(p))), np.empty(S)
         _finish(
             laid.tasks, space.sums, space.log_likelihoods, space.coefficients, labelled, centres, space.means,
-            float(reg_covar), found, log_likelihood,
+            float(reg_covar), result, log_likelihood,
         )  # fmt: skip
     except BaseException:  # interrupted: a helper may still be at work on these arrays, so nobody else shall be
         laid.workspaces.pop(K, None)
         raise
     finally:
         space.team.lock.release()
-    return found, log_likelihood
+    return result, log_likelihood
 
 
 def _rooms(n_components: int, n_features: int) -> tuple[NDArray, ...]:
@@ -208,7 +208,7 @@ def _coefficients(
     factor: NDArray,
     coefficients: NDArray,
 ) -> None:
-    """As `gaussip.kernels.array.algebra.log_density_coefficients` at one site; NaN where one is no component."""
+    """As `gaussip.kernels.array.algebra.log_density_coefficients` at one site; NaN where a component is not one."""
     K, p = means.shape
     for k in range(K):
         c = coefficients[k]
@@ -244,20 +244,20 @@ def _finish(
     centres: NDArray,
     means: NDArray,
     reg_covar: float,
-    found: NDArray,
+    result: NDArray,
     log_likelihood: NDArray,
 ) -> None:
     """As `gaussip.kernels.array.algebra.moments_of_sums`, of the tasks' sums added in order."""
     S, K, p = means.shape
-    found[:] = 0.0
+    result[:] = 0.0
     log_likelihood[:] = 0.0
     for t in range(len(tasks)):
-        found[tasks[t, 0]] += sums[t]
+        result[tasks[t, 0]] += sums[t]
         log_likelihood[tasks[t, 0]] += log_likelihoods[t]
     apart = np.empty(p)
     for s in range(S):
         for k in range(K):
-            row = found[s, k]
+            row = result[s, k]
             if labelled is not None:
                 for n in range(len(row)):
                     row[n] += labelled[s, k, n]

@@ -137,16 +137,16 @@ class _Pass:
             for tile in tiles(self.p, REGISTERS):
                 numbers = [integer(place(i, j, self.p)) for i, j in tile]
                 held = [cgutils.alloca_once(b, VECTOR) for _ in tile]
-                for one, number in zip(held, numbers, strict=True):
-                    b.store(V.load(sums, number), one)
+                for total, number in zip(held, numbers, strict=True):
+                    b.store(V.load(sums, number), total)
                 with cgutils.for_range(b, self.here) as loop:
                     r = V.load(self.share, self._at(component.index, loop.index))
                     z = {j: self._row(loop.index, j - 1) for j in sorted({n for pair in tile for n in pair}) if j}
                     rz = {i: b.fmul(r, z[i]) if i else r for i in sorted({i for i, _ in tile})}
-                    for (i, j), one in zip(tile, held, strict=True):
-                        b.store(V.fma(rz[i], z[j], b.load(one)) if j else b.fadd(b.load(one), r), one)
-                for one, number in zip(held, numbers, strict=True):
-                    V.store(b.load(one), sums, number)
+                    for (i, j), total in zip(tile, held, strict=True):
+                        b.store(V.fma(rz[i], z[j], b.load(total)) if j else b.fadd(b.load(total), r), total)
+                for total, number in zip(held, numbers, strict=True):
+                    V.store(b.load(total), sums, number)
 
 
 @intrinsic
@@ -168,7 +168,8 @@ def sum_rows(
     """Add the sums over vectors first..first+count of z to those at ``sums_at``; returns their log-likelihood.
 
     The arrays are contiguous; ``..._at`` counts float64 before the first used. ``weights`` is None where all rows
-    count once. ``features`` and ``components`` are tuples of p and K integers: their types tell the compiler p and K.
+    count once. ``features`` and ``components`` are tuples of p and K integers, so that their types hold p
+    and K.
     """
     p, K = features.count, components.count
     weighted = not isinstance(weights, types.NoneType)

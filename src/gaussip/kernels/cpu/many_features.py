@@ -72,8 +72,8 @@ def moments(
     np.add.at(total, laid.tasks[:, 0], sums)
     np.add.at(log_likelihood, laid.tasks[:, 0], log_likelihoods)
     coefficients = log_density_coefficients(theta, centres) if labelled is not None else total
-    found, known = moments_of_sums(total, theta, centres, coefficients, labelled, reg_covar)
-    return found, log_likelihood + known
+    result, labelled_part = moments_of_sums(total, theta, centres, coefficients, labelled, reg_covar)
+    return result, log_likelihood + labelled_part
 
 
 def _padded(size: int) -> int:
@@ -177,14 +177,15 @@ def _densities(
     while i < breadth:
         vectors = _vectors(breadth - i)
         depth = min(breadth, i + vectors * LANES + 1)  # below, these columns are zero
+        column = (factors, at + i, breadth)
         for n in range(0, count, HEIGHT):
-            row, to = (begin + n) * breadth, place + n
+            row, to = (u, (begin + n) * breadth, 1, breadth), (density, place + n)
             if vectors == 3:
-                subtract_squares(u, row, 1, breadth, factors, at + i, breadth, depth, density, to, THREE)
+                subtract_squares(row, column, depth, to, THREE)
             elif vectors == 2:
-                subtract_squares(u, row, 1, breadth, factors, at + i, breadth, depth, density, to, TWO)
+                subtract_squares(row, column, depth, to, TWO)
             else:
-                subtract_squares(u, row, 1, breadth, factors, at + i, breadth, depth, density, to, ONE)
+                subtract_squares(row, column, depth, to, ONE)
         i += vectors * LANES
 
 
@@ -216,13 +217,13 @@ def _add_squares(scaled: NDArray, u: NDArray, begin: int, count: int, squares: N
     j = 0
     while j < breadth:
         vectors = _vectors(breadth - j)
-        column = begin * breadth + j
+        column = (u, begin * breadth + j, breadth)
         for i in range(0, min(breadth, j + vectors * LANES), HEIGHT):
-            to = at + i * breadth + j
+            row, to = (scaled, i, breadth, 1), (squares, at + i * breadth + j, breadth)
             if vectors == 3:
-                add_product(scaled, i, breadth, 1, u, column, breadth, count, squares, to, breadth, THREE)
+                add_product(row, column, count, to, THREE)
             elif vectors == 2:
-                add_product(scaled, i, breadth, 1, u, column, breadth, count, squares, to, breadth, TWO)
+                add_product(row, column, count, to, TWO)
             else:
-                add_product(scaled, i, breadth, 1, u, column, breadth, count, squares, to, breadth, ONE)
+                add_product(row, column, count, to, ONE)
         j += vectors * LANES

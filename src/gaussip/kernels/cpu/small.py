@@ -6,6 +6,8 @@ rows. Arrays are float64 and contiguous.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from gaussip.arrays import NDArray
@@ -14,6 +16,7 @@ from gaussip.mixture.theta import n_features
 
 quick = compiled(error_model="numpy")  # short: other threads may wait
 CHECKED_FEATURES = float("inf")  # `healthy` serves however many
+Arrays: TypeAlias = tuple[NDArray, ...]
 
 
 def to_theta(psi: NDArray) -> tuple[NDArray, NDArray, NDArray]:
@@ -46,15 +49,21 @@ def _to_theta(psi: NDArray, weights: NDArray, means: NDArray, covariances: NDArr
 
 def healthy(weights: NDArray, means: NDArray, covariances: NDArray, least: float) -> NDArray:
     """As `gaussip.mixture.validity.healthy`."""
-    *leading, K, p = means.shape
-    out = np.empty(leading, dtype=np.bool_)
-    parts = (weights.reshape(-1, K), means.reshape(-1, K, p), covariances.reshape(-1, K, p, p))
-    _healthy(*map(np.ascontiguousarray, parts), least, out.reshape(-1))
+    out = np.empty(means.shape[:-2], dtype=np.bool_)
+    _healthy(_by_site(weights, means, covariances), least, out.reshape(-1))
     return out
 
 
+def _by_site(weights: NDArray, means: NDArray, covariances: NDArray) -> Arrays:
+    """A theta with one leading axis, contiguous."""
+    K, p = means.shape[-2:]
+    parts = (weights.reshape(-1, K), means.reshape(-1, K, p), covariances.reshape(-1, K, p, p))
+    return np.ascontiguousarray(parts[0]), np.ascontiguousarray(parts[1]), np.ascontiguousarray(parts[2])
+
+
 @quick
-def _healthy(weights: NDArray, means: NDArray, covariances: NDArray, least: float, out: NDArray) -> None:
+def _healthy(theta: Arrays, least: float, out: NDArray) -> None:
+    weights, means, covariances = theta
     S, K, p = means.shape
     root = np.empty((p, p))
     for s in range(S):
@@ -70,32 +79,17 @@ def _healthy(weights: NDArray, means: NDArray, covariances: NDArray, least: floa
 def are_mixtures(psi: NDArray, least: float) -> bool:
     """Whether every psi (..., K, f) is a mixture's, as `healthy` says of its theta."""
     K, f = psi.shape[-2:]
-    p = n_features(f)
-    return bool(_are_mixtures(np.ascontiguousarray(psi).reshape(-1, K, f), np.empty((p, p)), np.empty((p, p)), least))
+    return bool(_are_mixtures(np.ascontiguousarray(psi).reshape(-1, K, f), n_features(f), least))
 
 
 @quick
-def _are_mixtures(psi: NDArray, covariance: NDArray, root: NDArray, least: float) -> bool:
+def _are_mixtures(psi: NDArray, p: int, least: float) -> bool:
     S, K, _ = psi.shape
-    p = len(root)
-    for s in range(S):
-        total = 0.0
-        for k in range(K):
-            total += psi[s, k, 0]
-        for k in range(K):
-            alpha = psi[s, k, 0]
-            if not (alpha / total > least and np.isfinite(alpha / total)):
-                return False
-            n = 1 + p
-            for i in range(p):
-                if not np.isfinite(psi[s, k, 1 + i] / alpha):
-                    return False
-                for j in range(i, p):
-                    covariance[i, j] = covariance[j, i] = psi[s, k, n] / alpha
-                    n += 1
-            if not cholesky(covariance, root):
-                return False
-    return True
+    theta = np.empty((S, K)), np.empty((S, K, p)), np.empty((S, K, p, p))
+    _to_theta(psi, *theta)
+    sound = np.empty(S, dtype=np.bool_)
+    _healthy(theta, least, sound)
+    return bool(np.all(sound))
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})  # dot products by vectors
@@ -140,27 +134,18 @@ def measure(
     """As `gaussip.simulation.history.measure`."""
     *leading, M, K, f = last.shape
     R = int(np.prod(leading))
-    p = n_features(f)
     now, change, apart = np.empty(last.shape), np.empty(leading), np.empty(leading)
     _measure(
-        np.ascontiguousarray(weights).reshape(R, M, K), np.ascontiguousarray(means).reshape(R, M, K, p),
-        np.ascontiguousarray(covariances).reshape(R, M, K, p, p), shift.reshape(R, f), factor.reshape(R, f),
-        last.reshape(R, M, K, f), now.reshape(R, M, K, f), change.reshape(R), apart.reshape(R),
+        _by_site(weights, means, covariances), (shift.reshape(R, f), factor.reshape(R, f)), last.reshape(R, M, K, f),
+        now.reshape(R, M, K, f), change.reshape(R), apart.reshape(R),
     )  # fmt: skip
     return now, change, apart
 
 
 @quick
-def _standardised(
-    weights: NDArray,
-    means: NDArray,
-    covariances: NDArray,
-    shift: NDArray,
-    factor: NDArray,
-    last: NDArray,
-    now: NDArray,
-) -> float:
+def _standardised(theta: Arrays, shift: NDArray, factor: NDArray, last: NDArray, now: NDArray) -> float:
     """One site's psi in a unit, and its largest move since the last; a NaN stays."""
+    weights, means, covariances = theta
     K, p = means.shape
     most = 0.0
     for k in range(K):
@@ -180,24 +165,16 @@ def _standardised(
 
 
 @quick
-def _measure(
-    weights: NDArray,
-    means: NDArray,
-    covariances: NDArray,
-    shift: NDArray,
-    factor: NDArray,
-    last: NDArray,
-    now: NDArray,
-    change: NDArray,
-    apart: NDArray,
-) -> None:
+def _measure(theta: Arrays, unit: Arrays, last: NDArray, now: NDArray, change: NDArray, apart: NDArray) -> None:
+    weights, means, covariances = theta
+    shift, factor = unit
     R, M, K, f = now.shape
     for r in range(R):
         most = 0.0
         for m in range(M):
-            move = _standardised(
-                weights[r, m], means[r, m], covariances[r, m], shift[r], factor[r], last[r, m], now[r, m]
-            )
+            s = r * M + m
+            site = weights[s], means[s], covariances[s]
+            move = _standardised(site, shift[r], factor[r], last[r, m], now[r, m])
             if move > most or np.isnan(move):  # a NaN stays
                 most = move
         change[r] = most
@@ -227,39 +204,35 @@ def look(
     least: float,
 ) -> tuple[NDArray, NDArray, NDArray]:
     """As `gaussip.algorithms.stopping` looks at estimates: whether they are mixtures, their psi, and their moves."""
-    *leading, K, p = means.shape
-    well, now, after = np.empty(leading, dtype=np.bool_), np.empty(last.shape), np.empty(seen.shape)
-    f = last.shape[-1]
+    K, f = last.shape[-2:]
+    well, now, after = np.empty(means.shape[:-2], dtype=np.bool_), np.empty(last.shape), np.empty(seen.shape)
     _look(
-        np.ascontiguousarray(weights).reshape(-1, K), np.ascontiguousarray(means).reshape(-1, K, p),
-        np.ascontiguousarray(covariances).reshape(-1, K, p, p), np.reshape(log_likelihood, -1), shift.reshape(-1, f),
-        factor.reshape(-1, f), last.reshape(-1, K, f), number.reshape(-1), seen.reshape(-1, 2), eta, least,
-        well.reshape(-1), now.reshape(-1, K, f), after.reshape(-1, 2),
+        _by_site(weights, means, covariances), np.reshape(log_likelihood, -1),
+        (shift.reshape(-1, f), factor.reshape(-1, f)), last.reshape(-1, K, f), number.reshape(-1),
+        seen.reshape(-1, 2), eta, least, (well.reshape(-1), now.reshape(-1, K, f), after.reshape(-1, 2)),
     )  # fmt: skip
     return well, now, after
 
 
 @quick
 def _look(
-    weights: NDArray,
-    means: NDArray,
-    covariances: NDArray,
+    theta: Arrays,
     log_likelihood: NDArray,
-    shift: NDArray,
-    factor: NDArray,
+    unit: Arrays,
     last: NDArray,
     number: NDArray,
     seen: NDArray,
     eta: float,
     least: float,
-    well: NDArray,
-    now: NDArray,
-    after: NDArray,
+    out: Arrays,
 ) -> None:
-    _healthy(weights, means, covariances, least, well)
+    weights, means, covariances = theta
+    shift, factor = unit
+    well, now, after = out
+    _healthy(theta, least, well)
     for s in range(len(well)):
         well[s] = well[s] and np.isfinite(log_likelihood[s])
-        move = _standardised(weights[s], means[s], covariances[s], shift[s], factor[s], last[s], now[s])
+        move = _standardised((weights[s], means[s], covariances[s]), shift[s], factor[s], last[s], now[s])
         after[s, 0] = seen[s, 0] if well[s] else max(seen[s, 0], number[s])
         after[s, 1] = max(seen[s, 1], move / eta) if well[s] else seen[s, 1]
 

@@ -1,9 +1,12 @@
-"""Sharing one computation's tasks among threads, so that more of them never wait for each other in vain.
+"""Sharing one computation's tasks among threads, so that no thread waits for another that is not running.
 
 Every thread takes the next task off a counter. The calling thread works too, and ends when all tasks are done: a
 helper that the operating system has not let run, on a machine whose cores are busy, is not waited for, and finds
 nothing left when it comes. Helpers stay awake for a moment after a piece of work, within compiled code and without
 Python's lock, since waking up takes longer than many a piece.
+
+Numba's ``prange``, which waits for every thread, is as fast where the cores are free, and 6 to 16 times slower where
+other programs run on them (`python benchmarks/bench.py --parts by-hand`).
 """
 
 from __future__ import annotations

@@ -27,97 +27,70 @@ class _Tile:
         self.b, self.V = builder, Vectors(builder)
         self.sums = [[cgutils.alloca_once(builder, VECTOR) for _ in range(vectors)] for _ in range(HEIGHT)]
 
-    def add(self, left: Any, step: Any, stride: Any, right: Any, right_step: Any, count: Any) -> None:
-        """Add the products of so many steps."""
+    def add(self, left: tuple[Any, Any, Any], right: tuple[Any, Any], count: Any) -> None:
+        """Add the products of so many steps; ``left`` and ``right`` are pointers, their steps, and left's stride."""
         b, V = self.b, self.V
         with cgutils.for_range(b, count) as loop:
-            here = b.gep(right, [b.mul(loop.index, right_step)])
+            here = b.gep(right[0], [b.mul(loop.index, right[1])])
             columns = [V.load(here, _constant(j)) for j in range(len(self.sums[0]))]
-            first = b.gep(left, [b.mul(loop.index, step)])
+            first = b.gep(left[0], [b.mul(loop.index, left[1])])
             for i, sums in enumerate(self.sums):
-                factor = V.spread(b.gep(first, [b.mul(_constant(i), stride)]), 0)
-                for column, one in zip(columns, sums, strict=True):
-                    b.store(V.fma(factor, column, b.load(one)), one)
+                factor = V.spread(b.gep(first, [b.mul(_constant(i), left[2])]), 0)
+                for column, total in zip(columns, sums, strict=True):
+                    b.store(V.fma(factor, column, b.load(total)), total)
 
 
-def _pointer(target: Any, builder: Any, signature: Any, arguments: Any, number: int) -> Any:
-    """Where argument ``number``, an array, has the entry that the next argument counts."""
-    data = target.make_array(signature.args[number])(target, builder, arguments[number]).data
-    return builder.gep(data, [arguments[number + 1]])
+def _place(target: Any, builder: Any, signature: Any, arguments: Any, number: int) -> Any:
+    """Argument ``number``, a tuple of an array, a place in it and steps, as a pointer to the place and the steps."""
+    array, at, *steps = cgutils.unpack_tuple(builder, arguments[number])
+    data = target.make_array(signature.args[number][0])(target, builder, array).data
+    return builder.gep(data, [at]), *steps
 
 
 @intrinsic
-def add_product(
-    context: Any,
-    left: Any,
-    left_at: Any,
-    left_step: Any,
-    left_stride: Any,
-    right: Any,
-    right_at: Any,
-    right_step: Any,
-    count: Any,
-    out: Any,
-    out_at: Any,
-    out_stride: Any,
-    breadth: Any,
-) -> Any:
-    """out[i, j] += sum over s of left[s, i] right[s, j], i < HEIGHT, j < breadth * LANES.
+def add_product(context: Any, left: Any, right: Any, count: Any, out: Any, breadth: Any) -> Any:
+    """out[i, j] += sum over s < count of left[s, i] right[s, j], i < HEIGHT, j < breadth * LANES.
 
-    Places count float64: left[s, i] stands at left_at + s left_step + i left_stride, right[s, j] at right_at +
-    s right_step + j and out[i, j] at out_at + i out_stride + j. ``breadth`` is a tuple of 1 to 3 integers.
+    Operands are tuples of an array, the place of the first entry, and steps, all counted in float64: (array, at,
+    step, stride) with left[s, i] at ``at + s step + i stride``; (array, at, step) with right[s, j] at ``at + s step +
+    j``; (array, at, stride) with out[i, j] at ``at + i stride + j``. ``breadth`` is a tuple of 1 to 3 integers.
     """
 
     def codegen(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        left, right, out = (_pointer(target, builder, signature, arguments, n) for n in (0, 4, 8))
+        first, second, (begin, stride) = (_place(target, builder, signature, arguments, n) for n in (0, 1, 3))
         tile = _Tile(builder, breadth.count)
         V = tile.V
-        rows = [builder.gep(out, [builder.mul(_constant(i), arguments[10])]) for i in range(HEIGHT)]
+        rows = [builder.gep(begin, [builder.mul(_constant(i), stride)]) for i in range(HEIGHT)]
         for row, sums in zip(rows, tile.sums, strict=True):
-            for j, one in enumerate(sums):
-                builder.store(V.load(row, _constant(j)), one)
-        tile.add(left, arguments[2], arguments[3], right, arguments[6], arguments[7])
+            for j, total in enumerate(sums):
+                builder.store(V.load(row, _constant(j)), total)
+        tile.add(first, second, arguments[2])
         for row, sums in zip(rows, tile.sums, strict=True):
-            for j, one in enumerate(sums):
-                V.store(builder.load(one), row, _constant(j))
+            for j, total in enumerate(sums):
+                V.store(builder.load(total), row, _constant(j))
         return target.get_dummy_value()
 
-    i = types.int64
-    return types.void(left, i, i, i, right, i, i, i, out, i, i, breadth), codegen
+    return types.void(left, right, types.int64, out, breadth), codegen
 
 
 @intrinsic
-def subtract_squares(
-    context: Any,
-    left: Any,
-    left_at: Any,
-    left_step: Any,
-    left_stride: Any,
-    right: Any,
-    right_at: Any,
-    right_step: Any,
-    count: Any,
-    out: Any,
-    out_at: Any,
-    breadth: Any,
-) -> Any:
-    """out[i] -= half the squared norm of row i of the product in `add_product`, i < HEIGHT."""
+def subtract_squares(context: Any, left: Any, right: Any, count: Any, out: Any, breadth: Any) -> Any:
+    """out[i] -= half the squared norm of row i of the product in `add_product`, i < HEIGHT; out is (array, at)."""
 
     def codegen(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        left, right, out = (_pointer(target, builder, signature, arguments, n) for n in (0, 4, 8))
+        first, second, (begin,) = (_place(target, builder, signature, arguments, n) for n in (0, 1, 3))
         tile = _Tile(builder, breadth.count)
         V = tile.V
         for sums in tile.sums:
-            for one in sums:
-                builder.store(V.constant(0.0), one)
-        tile.add(left, arguments[2], arguments[3], right, arguments[6], arguments[7])
+            for total in sums:
+                builder.store(V.constant(0.0), total)
+        tile.add(first, second, arguments[2])
         for i, sums in enumerate(tile.sums):
-            row = [builder.load(one) for one in sums]
-            norm = V.total(reduce(lambda total, one: V.fma(one, one, total), row, V.constant(0.0)))
-            target_row = builder.gep(out, [_constant(i)])
+            row = [builder.load(total) for total in sums]
+            norm = V.total(reduce(lambda norm, entry: V.fma(entry, entry, norm), row, V.constant(0.0)))
+            target_row = builder.gep(begin, [_constant(i)])
             half = builder.fmul(norm, ir.Constant(norm.type, 0.5))
             builder.store(builder.fsub(builder.load(target_row), half), target_row)
         return target.get_dummy_value()
 
-    i = types.int64
-    return types.void(left, i, i, i, right, i, i, i, out, i, breadth), codegen
+    return types.void(left, right, types.int64, out, breadth), codegen

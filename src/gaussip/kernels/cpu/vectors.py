@@ -1,7 +1,8 @@
 """Vectors of float64 as wide as this CPU has them, written as LLVM instructions for Numba.
 
-Numba's own loops may or may not be vectorised, and at half the width; a kernel written in these terms always is,
-and does the same operations in the same order whatever the compiler thinks of the loop.
+Numba's loops may or may not be vectorised, and at half the width; a kernel written in these terms always is, and does
+the same operations in the same order whatever the compiler thinks of the loop. With them the pass over the rows is 4
+to 5 times faster than one in plain Numba with ``fastmath`` (`python benchmarks/bench.py --parts by-hand`).
 """
 
 from __future__ import annotations
@@ -92,9 +93,9 @@ class Vectors:
         """The float64 at a fixed place behind a pointer, in every lane."""
         value = self.builder.load(self.builder.gep(pointer, [ir.Constant(INT, number)]))
         undefined = ir.Constant(VECTOR, ir.Undefined)
-        one = self.builder.insert_element(undefined, value, ir.Constant(_SHORT, 0))
+        first = self.builder.insert_element(undefined, value, ir.Constant(_SHORT, 0))
         everywhere = ir.Constant(ir.VectorType(_SHORT, LANES), [0] * LANES)
-        return self.builder.shuffle_vector(one, undefined, everywhere)
+        return self.builder.shuffle_vector(first, undefined, everywhere)
 
     def hidden(self, pointer: Any) -> Any:
         """The pointer again, in a way that keeps the compiler from moving what is read behind it."""

@@ -111,13 +111,13 @@ def moments(
     log_likelihood : (...)
     """
     weights, means, covariances, centres = (a.contiguous() for a in (*theta, centres))
-    known = None if labelled is None else labelled.contiguous()
+    labelled = None if labelled is None else labelled.contiguous()
     coefficients = _coefficients(weights, means, covariances, centres)
-    return _finish(laid, coefficients, _sums_over_tasks(laid, coefficients), known, centres, means, reg_covar)
+    return _finish(laid, coefficients, _sums_over_tasks(laid, coefficients), labelled, centres, means, reg_covar)
 
 
 def _coefficients(weights: Array, means: Array, covariances: Array, centres: Array) -> Array:
-    """As `kernels.array.algebra.log_density_coefficients`, in bits, reordered, padded; NaN where one is none."""
+    """As `kernels.array.algebra.log_density_coefficients`, in bits, reordered, padded; NaN where it has none."""
     *lead, K, p = means.shape
     lane = 16 // means.element_size()
     out = means.new_empty(*lead, K, -(-width(p) // lane) * lane)
@@ -227,15 +227,15 @@ def _plan(p: int, K: int, real: str, weighted: bool, memory: int = 227 * 1024) -
     for group in range(-(-units // -(-units // most)), 0, -1):
         groups = -(-units // group)
         warps = group * max(1, BLOCK_WARPS // group)
-        own = K if groups == 1 else min(K, (-(-group // pieces) + 1) * components)
+        held = K if groups == 1 else min(K, (-(-group // pieces) + 1) * components)
         end = warps * (33 * min(32, components * piece) + components * piece + 1) * itemsize
         many = max(most // warps, 2 if 16 * warps <= 9 * most else 1)  # two blocks, even if some registers spill
         for blocks, stages in itertools.product(range(many, 0, -1), (2, 1)):
-            shared = K * -(-f // lane) * 16 + max((stages * (p + weighted) + own) * 512 * warps, end)
+            shared = K * -(-f // lane) * 16 + max((stages * (p + weighted) + held) * 512 * warps, end)
             if (shared + 1024) * blocks <= memory + 1024:
                 macros = _options(
                     **shape, STAGES=stages, WARPS=warps, BLOCKS=blocks, UNIT=components * piece,
-                    COMPONENTS=components, PIECES=pieces, PIECE=piece, GROUP=group, GROUPS=groups, OWN=own,
+                    COMPONENTS=components, PIECES=pieces, PIECE=piece, GROUP=group, GROUPS=groups, HELD=held,
                     SHARED=shared,
                 )  # fmt: skip
                 return _Kernel("staged", macros, groups, 32 * warps, shared)

@@ -3,6 +3,12 @@
 NVRTC, the compiler that comes with torch's CUDA wheels, turns source into machine code for the card at hand;
 the CUDA driver loads and launches it. Both are reached through ctypes. Machine code is kept in a folder of the
 user (``$XDG_CACHE_HOME`` or ``~/.cache``, below it ``gaussip/cuda``), so that a shape is compiled once only.
+
+NVIDIA's cuda.core (1.2) would replace about half of this file. It is not used because it needs cuda-bindings of the
+CUDA release that torch was built for, 12 or 13: torch installs them since 2.10, gaussip takes torch from 2.4 on, and
+gaussip[gpu] cannot name a release that depends on torch's. What is called here are some twenty functions whose
+interface NVIDIA keeps, and the time of a launch does not count: rounds are replayed as CUDA graphs. When torch 2.10
+is the oldest that is taken, cuda.core is the better choice.
 """
 
 from __future__ import annotations

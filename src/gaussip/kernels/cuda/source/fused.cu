@@ -41,11 +41,6 @@ hot(const real* __restrict__ z, const real* __restrict__ weights, const int* __r
         for (int k = 0; k < K; ++k) log2_densities(coefficients + k * STRIDE, rows, share[k]);
 #pragma unroll
         for (int r = 0; r < LANE; ++r) {
-            const bool inside = row + (int)threadIdx.x * LANE + r < last;
-            real weight = 1;
-#if WEIGHTED
-            weight = chunk[P * THREADS + threadIdx.x].get(r);
-#endif
             real top = share[0][r], norm = 0;
 #pragma unroll
             for (int k = 1; k < K; ++k) top = share[k][r] > top ? share[k][r] : top;
@@ -54,8 +49,7 @@ hot(const real* __restrict__ z, const real* __restrict__ weights, const int* __r
                 share[k][r] = K == 1 ? 1 + (share[k][r] - top) : exp2_below(share[k][r] - top);
                 norm += share[k][r];
             }
-            tally.add(top, norm, inside ? weight : real(0), inside);
-            const real scale = inside ? weight * inverse(norm) : real(0);
+            const real scale = count_row(tally, chunk, r, row, last, top, norm);
 #pragma unroll
             for (int k = 0; k < K; ++k) share[k][r] *= scale;
         }

@@ -177,6 +177,19 @@ struct Tally {
     }
 };
 
+// Adds row r of a thread's pack to its tally; returns what turns the exponentials into responsibilities times the
+// row's weight, zero for a row beyond the task's last. The chunk begins at `row`.
+__device__ __forceinline__ real count_row(Tally& tally, const Pack* chunk, int r, int row, int last, real top, real norm)
+{
+    const bool inside = row + (int)threadIdx.x * LANE + r < last;
+    real weight = 1;
+#if WEIGHTED
+    weight = chunk[P * THREADS + threadIdx.x].get(r);
+#endif
+    tally.add(top, norm, inside ? weight : real(0), inside);
+    return inside ? weight * inverse(norm) : real(0);
+}
+
 // acc[a - LOW] += weight * feature a, for the features LOW <= a < HIGH of row r.
 template <int LOW, int HIGH, int N>
 __device__ __forceinline__ void accumulate(real* acc, const real (&z)[P][N], int r, real weight)

@@ -1,6 +1,6 @@
 constexpr int UNITS = (K + COMPONENTS - 1) / COMPONENTS * PIECES;  // in all; GROUP of them in a block
 constexpr int SLICES = WARPS / GROUP;                              // warps with the same unit share the rows
-constexpr int WORK_BYTES = (STAGES * LINES + OWN) * THREADS * 16;
+constexpr int WORK_BYTES = (STAGES * LINES + HELD) * THREADS * 16;
 constexpr int END_BYTES = WARPS * (GATHER * GATHER_STRIDE + UNIT + 1) * sizeof(real);
 static_assert(WARPS == GROUP * SLICES, "warps of a block");
 static_assert(K * STRIDE * 16 + (WORK_BYTES > END_BYTES ? WORK_BYTES : END_BYTES) <= SHARED, "shared memory");
@@ -53,7 +53,7 @@ hot(const real* __restrict__ z, const real* __restrict__ weights, const int* __r
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, slice = warp / GROUP;
     const int unit = blockIdx.y * GROUP + warp % GROUP, piece = unit % PIECES;
     const int component = unit / PIECES * COMPONENTS;                            // first of the warp
-    const int own = GROUPS == 1 ? 0 : blockIdx.y * GROUP / PIECES * COMPONENTS;  // first of the block's OWN
+    const int first_held = GROUPS == 1 ? 0 : blockIdx.y * GROUP / PIECES * COMPONENTS;  // first of the block's HELD
     const int components = unit < UNITS ? (K - component < COMPONENTS ? K - component : COMPONENTS) : 0;
 
     real acc[UNIT];
@@ -97,7 +97,7 @@ hot(const real* __restrict__ z, const real* __restrict__ weights, const int* __r
                     top[r] = higher ? d[r] : top[r];
                     pack.set(r, d[r]);
                 }
-                if (k >= own && k < own + OWN) mine[(k - own) * THREADS] = pack;
+                if (k >= first_held && k < first_held + HELD) mine[(k - first_held) * THREADS] = pack;
             }
             if (GROUPS == 1) {
 #pragma unroll
@@ -115,17 +115,9 @@ hot(const real* __restrict__ z, const real* __restrict__ weights, const int* __r
                 }
             }
 #pragma unroll
-            for (int r = 0; r < LANE; ++r) {
-                const bool inside = row + (int)threadIdx.x * LANE + r < last;
-                real weight = 1;
-#if WEIGHTED
-                weight = chunk[P * THREADS + threadIdx.x].get(r);
-#endif
-                tally.add(top[r], norm[r], inside ? weight : real(0), inside);
-                scale[r] = inside ? weight * inverse(norm[r]) : real(0);
-            }
+            for (int r = 0; r < LANE; ++r) scale[r] = count_row(tally, chunk, r, row, last, top[r], norm[r]);
 #pragma unroll 1
-            for (int k = 0; k < (OWN < K - own ? OWN : K - own); ++k) {
+            for (int k = 0; k < (HELD < K - first_held ? HELD : K - first_held); ++k) {
                 Pack pack = mine[k * THREADS];
 #pragma unroll
                 for (int r = 0; r < LANE; ++r) {
@@ -141,16 +133,16 @@ hot(const real* __restrict__ z, const real* __restrict__ weights, const int* __r
         const int left = (last - row + LANE - 1) / LANE, slots = left < THREADS ? left : THREADS;
 #pragma unroll 1
         for (int slot = slice * 32 + lane; slot < slots; slot += SLICES * 32)
-            accumulate_piece<0>(piece, acc, chunk, shares + (component - own) * THREADS, slot, components);
+            accumulate_piece<0>(piece, acc, chunk, shares + (component - first_held) * THREADS, slot, components);
         if (STAGES > 1) now = 1 - now;
     }
     copies_wait<0>();
     __syncthreads();  // the memory of rows and responsibilities is free for the sums
 
     real* const scratch = reinterpret_cast<real*>(stage);
-    real* const found = scratch + WARPS * GATHER * GATHER_STRIDE;
-    real* const log_likelihoods = found + WARPS * UNIT;
-    add_lanes(acc, scratch + warp * GATHER * GATHER_STRIDE, [&](int a, real sum) { found[warp * UNIT + a] = sum; });
+    real* const totals = scratch + WARPS * GATHER * GATHER_STRIDE;
+    real* const log_likelihoods = totals + WARPS * UNIT;
+    add_lanes(acc, scratch + warp * GATHER * GATHER_STRIDE, [&](int a, real sum) { totals[warp * UNIT + a] = sum; });
     const real log_likelihood = add_lanes(tally.log_likelihood());
     if (lane == 0) log_likelihoods[warp] = log_likelihood;
     __syncthreads();
@@ -164,7 +156,7 @@ hot(const real* __restrict__ z, const real* __restrict__ weights, const int* __r
         const int feature = piece * PIECE + a % PIECE;
         if (feature >= F) continue;
         real sum = 0;
-        for (int s = 0; s < SLICES; ++s) sum += found[(s * GROUP + warp) * UNIT + a];
+        for (int s = 0; s < SLICES; ++s) sum += totals[(s * GROUP + warp) * UNIT + a];
         partial[((long long)blockIdx.x * K + component + a / PIECE) * F + feature] = sum;
     }
 }
