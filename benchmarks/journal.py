@@ -32,8 +32,8 @@ MESSAGE = bytes(1024)
 
 def journal(folder: Path) -> Callable[[int], object]:
     """A function that writes the exchange of a number."""
-    kept = Journal(folder, EVERY, AHEAD, len(MESSAGE))
-    return lambda number: kept.write(Entry(number, 1, MESSAGE, LEAVES))
+    kept = Journal(folder, ("fit",), EVERY, AHEAD, len(MESSAGE))
+    return lambda number: kept.write(Entry(number, "fit", MESSAGE, 0, LEAVES))
 
 
 def sqlite(synchronous: str, folder: Path) -> Callable[[int], object]:

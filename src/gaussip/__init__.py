@@ -1,7 +1,5 @@
 """gaussip: Gaussian mixtures across sites that never share a row and have no central server."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from gaussip.arrays.registry import register

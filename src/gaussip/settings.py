@@ -1,7 +1,5 @@
 """The settings of a fit in one table: default, constraint, help, and the names on the command line and in TOML."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real

@@ -4,8 +4,6 @@ One round is one exchange with the neighbours. Whatever needs several exchanges 
 inside a step: `Algorithm.absorb` then returns None and the round ends there.
 """
 
-from __future__ import annotations
-
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

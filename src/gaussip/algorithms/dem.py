@@ -6,8 +6,6 @@ the neighbours is taken as degree times (weighted average - own): the plain sum 
 weighted one, L = diag(degree) (I - W), for other weights.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

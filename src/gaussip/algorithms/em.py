@@ -3,8 +3,6 @@
 All sites must be in one process: the moments are summed over the site axis, as if the rows were pooled.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

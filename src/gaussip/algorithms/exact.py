@@ -9,8 +9,6 @@ of the Metropolis weights that takes some exchanges (Chebyshev's), as many as ke
 a step of nearly one. Sites find that number themselves: they first tell each other who hears whom.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """EM at each site on its own rows alone: what a site can do without the others."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from gaussip.algorithms.base import ALONE, register

@@ -1,7 +1,5 @@
 """The momentum network EM (MNEM; semi-MNEM with labels), equation (4) of the paper and, with labels, (6)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

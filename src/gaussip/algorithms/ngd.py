@@ -1,7 +1,5 @@
 """Network gradient descent (NGD; Yuan, Ling and Yin 2016, Wu, Huang and Wang 2023), a competitor in the paper."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Biased where sites hold different patients. A site's share rides in its weights,
 mass-weighted mixture weights; no weighting makes its means and covariances the pooled ones.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What each site knows of itself and of its place in the network."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from gaussip.arrays import Array, NDArray, namespace

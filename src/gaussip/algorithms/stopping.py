@@ -4,8 +4,6 @@ Sites send along two numbers, the largest anywhere as far as they know: one for 
 the last moves. After a block of as many rounds as the network is wide, all sites know those of the block before.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

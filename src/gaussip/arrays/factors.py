@@ -1,7 +1,5 @@
 """Cholesky factors that are NaN, instead of an exception, where a matrix has none."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gaussip.arrays.libraries import Array, namespace

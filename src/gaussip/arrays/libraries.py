@@ -1,7 +1,5 @@
 """Which library an array belongs to, and moving arrays between libraries and devices."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Compiled versions of the small algebra of a round, which `gaussip` registers and which load at their first use."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 from importlib import import_module

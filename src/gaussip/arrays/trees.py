@@ -1,7 +1,5 @@
 """Trees of arrays: nested tuples (NamedTuples among them) whose leaves are arrays and plain numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What all commands share: output for people and programs, errors, warnings and progress."""
 
-from __future__ import annotations
-
 import functools
 import json as jsonlib
 import threading

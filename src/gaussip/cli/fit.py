@@ -1,7 +1,5 @@
 """gaussip fit."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable
 from pathlib import Path

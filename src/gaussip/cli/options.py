@@ -1,7 +1,5 @@
 """Options made from the table of settings, and what the command line calls the library's arguments."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from pathlib import Path

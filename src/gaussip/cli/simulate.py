@@ -1,7 +1,5 @@
 """gaussip simulate."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

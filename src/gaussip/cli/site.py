@@ -1,7 +1,5 @@
 """gaussip site."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import signal

@@ -1,7 +1,5 @@
 """The evidence of a run, wherever it lies: a fitted estimator, a model file, or a real site's folder."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from pathlib import Path

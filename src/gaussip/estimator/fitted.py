@@ -1,7 +1,5 @@
 """The methods of a fitted mixture: prediction, scores, samples, uncertainty, and conversion to scikit-learn."""
 
-from __future__ import annotations
-
 from numbers import Integral
 from typing import Any
 

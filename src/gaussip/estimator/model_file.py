@@ -1,7 +1,5 @@
 """Models on disk: arrays and a JSON description in one .npz file, never pickle."""
 
-from __future__ import annotations
-
 import os
 from numbers import Integral
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """The same run on a cluster: every rank of an MPI job is a site, and computes on its own rows only."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

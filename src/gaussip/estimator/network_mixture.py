@@ -1,7 +1,5 @@
 """The scikit-learn style estimator."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Logging the progress of a fit: the estimator's ``verbose``."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

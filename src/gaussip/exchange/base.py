@@ -6,8 +6,6 @@ largest entry among those with weight. Neighbours are always taken in the sorted
 other, so that every implementation gives the same bits.
 """
 
-from __future__ import annotations
-
 from typing import Protocol, TypeAlias
 
 from gaussip.arrays import Array

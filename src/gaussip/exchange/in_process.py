@@ -1,7 +1,5 @@
 """All sites in one process: the exchange is a weighted gather along the site axis."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

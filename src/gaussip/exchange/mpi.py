@@ -1,7 +1,5 @@
 """Sites as the processes of an MPI job: the exchange is one neighbourhood collective."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

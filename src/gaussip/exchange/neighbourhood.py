@@ -1,7 +1,5 @@
 """What one site makes of its neighbours' messages: to the last bit what the exchange of a simulation gives."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -6,8 +6,6 @@ same in a simulation, where nothing need be hidden. One number of sixty-five tho
 choose units in which that is little.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ A frame is four letters, a version, and a MessagePack array that msgspec checks 
 allocated for a message that its length does not already bound.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 

@@ -1,7 +1,5 @@
 """Where a site is reached."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 

@@ -1,7 +1,5 @@
 """Certificates of the sites: a small authority of the federation's own, or requests for a hospital's."""
 
-from __future__ import annotations
-
 import datetime as dt
 import ipaddress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The description of a federation: one TOML that all sites have, and agree on before the first round."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The folders of the sites: each has its configuration and its own secrets, and nothing of any other site's."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

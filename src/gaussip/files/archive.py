@@ -1,7 +1,5 @@
 """Arrays and a JSON description in one .npz file, never pickle."""
 
-from __future__ import annotations
-
 import json
 import os
 import zipfile

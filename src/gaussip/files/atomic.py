@@ -1,7 +1,5 @@
 """Files that appear whole or not at all, and what goes into them as JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """TOML whose errors name the file and the line."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from typing import Any

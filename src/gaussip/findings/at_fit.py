@@ -1,7 +1,5 @@
 """The checks that a fit runs when it ends: those that are certain and cheap."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gaussip.findings import evidence, moving

@@ -1,7 +1,5 @@
 """All checks of a run, and the diagnosis that they give together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Findings about components: one that collapsed, one far wider, two that are the same, more than the rows support."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

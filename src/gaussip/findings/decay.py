@@ -4,8 +4,6 @@ Near its end the change falls by a constant factor in each step, the largest eig
 rate = 1 - eta (1 - L), with L the contraction of EM on all rows. So L is known without the rows.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

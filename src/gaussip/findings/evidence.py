@@ -1,7 +1,5 @@
 """What is known of a run without its rows: its history, the estimates it ended with, its settings and its network."""
 
-from __future__ import annotations
-
 from numbers import Integral
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What a diagnosis says: a name, the numbers it rests on, a sentence, and what to do, as a command."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Findings about the history: too few rounds, too large a step, overlapping groups, agreed but still moving."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

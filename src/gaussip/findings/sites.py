@@ -4,8 +4,6 @@ MNEM's sites end where psi_m = (1 - eta) psi~_m + eta F_m(psi~_m), with psi~ the
 site's map F_m is known from the sites' estimates alone, to the accuracy of the last change.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from gaussip.algorithms import REGISTRY

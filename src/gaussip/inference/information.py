@@ -14,8 +14,6 @@ with B_ik a complete row's information. A labelled row's responsibilities are it
 linear constraint that the weights sum to one is applied in `concluded`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

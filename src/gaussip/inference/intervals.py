@@ -1,7 +1,5 @@
 """Standard errors and confidence intervals of a fitted mixture."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from statistics import NormalDist

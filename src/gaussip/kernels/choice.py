@@ -5,8 +5,6 @@ A kernel has two functions: ``lay_out(values, weights, centres)`` prepares the r
 runs on any array library.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Log-densities of rows under a mixture, for prediction and scoring."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gaussip.arrays import NDArray, precision_factor

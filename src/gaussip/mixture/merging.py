@@ -1,7 +1,5 @@
 """The distance between two components of a mixture, and the mixture with the two merged."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gaussip.mixture.theta import Theta, overall, reorder

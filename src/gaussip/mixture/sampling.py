@@ -1,7 +1,5 @@
 """Drawing rows from a mixture."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gaussip.arrays import NDArray

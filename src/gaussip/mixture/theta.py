@@ -6,8 +6,6 @@ like the paper's equations and a message needs no packing. Both have any leading
 ``(site,)`` for a simulation, ``(replicate, site)`` for a study.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Whether parameters are those of a mixture, and the error that names the component that collapsed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

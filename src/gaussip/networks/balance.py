@@ -1,7 +1,5 @@
 """Measures of a network: how fast it mixes, and how evenly it weights the sites."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ An edge q -> m means that q sends to m: ``graph.predecessors(m)`` are the sites 
 0..M-1, standing for the sites in the sorted order of their names.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

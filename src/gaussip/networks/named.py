@@ -1,7 +1,5 @@
 """Networks by name: ``"circle"``, ``"circle(2)"``, ``"fixed-degree(3)"``, ..."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The weights W with which each site averages what it receives over a network."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Going on after a site is lost, or its disk: what the operators agree on, each with the same command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The exchange of a real site: what it sends is first in its journal, and what it misses it asks for again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from gaussip.errors import PausedError
@@ -11,7 +9,6 @@ from gaussip.node.board import Board
 from gaussip.node.inbox import Inbox
 from gaussip.node.journal import Entry, Journal
 from gaussip.node.links import Links
-from gaussip.node.peers import Peers
 from gaussip.node.responder import Responder
 from gaussip.node.waiting import Waiting
 
@@ -36,7 +33,6 @@ class DurableExchange:
         journal: Journal,
         links: Links,
         inbox: Inbox,
-        peers: Peers,
         responder: Responder,
         waiting: Waiting,
         board: Board,
@@ -45,7 +41,7 @@ class DurableExchange:
         sent: Callable[[int, bytes, bool], None],
     ) -> None:
         self._run, self._names, self._near = run, names, near
-        self._journal, self._links, self._inbox, self._peers = journal, links, inbox, peers
+        self._journal, self._links, self._inbox = journal, links, inbox
         self._responder, self._waiting, self._board = responder, waiting, board
         self._entry, self._check, self._sent = entry, check, sent
         self._number = 0
@@ -55,7 +51,7 @@ class DurableExchange:
     def resume(self, last: Entry) -> None:
         """Continue with the exchange of the journal's last entry."""
         self._number, self._kept, self.bytes_sent = last.exchange - 1, last.exchange, last.bytes_sent
-        self._peers.newest = last.exchange
+        self._board.update(newest=last.exchange)
 
     def send_again(self) -> None:
         """At least the last two messages go out again after a restart."""
@@ -71,7 +67,7 @@ class DurableExchange:
             data = wire.encode(wire.Round(self._run, self._near.index, number, wire.parts_of(message)))
             self.bytes_sent += len(data) * len(self._near.hearers)
             forced = self._journal.write(*self._entry(number, data, self.bytes_sent))
-            self._peers.newest = number
+            self._board.update(newest=number)
             self._links.publish(data)
             self._sent(number, data, forced)
         received = self._inbox.wait(number, message, self._check, self._idle)
@@ -85,7 +81,7 @@ class DurableExchange:
         number = self._number + 1
         if self._waiting.may_ask():
             for q in missing:
-                if self._peers.has_lost(q, number):
+                if self._board.read().gone.get(q) == number:
                     raise PausedError(
                         f"{self._names[q]} no longer has what it sent in exchange {number}: this site lost more than "
                         "can be sent again. Agree with all to go back to a common checkpoint: gaussip site go-on"

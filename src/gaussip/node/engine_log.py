@@ -1,7 +1,5 @@
 """What the engine says of calls that it refused: it tells nobody but its log, which goes to standard output."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

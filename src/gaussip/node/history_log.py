@@ -4,8 +4,6 @@ All rounds up to 1000 are kept, then every tenth, every hundredth. After a crash
 numbers; of these the last is read.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a site receives: each neighbour's message of each exchange, taken in once, whatever comes twice or wrong."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

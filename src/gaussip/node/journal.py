@@ -7,8 +7,6 @@ of its own, which are not touched until the next time: after a power failure the
 neighbours, which keep as many messages and two more, send it again what it received since.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import struct

@@ -4,8 +4,6 @@ A site publishes what is for all its hearers under one key and what is for one n
 publish and receive what is generated from the network, by the names in certificates.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

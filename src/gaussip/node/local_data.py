@@ -1,7 +1,5 @@
 """A site's own rows, read from its table as the description says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

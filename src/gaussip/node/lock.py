@@ -1,7 +1,5 @@
 """No two processes run the same site."""
 
-from __future__ import annotations
-
 import fcntl
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What a site leaves for people and programs: events, an audit of what was sent, and its current state."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import os

@@ -1,7 +1,5 @@
 """A site's model as the same file that a fit writes, so that everything that reads one reads it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import networkx as nx

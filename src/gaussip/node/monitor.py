@@ -1,7 +1,5 @@
 """Reporting a site's state once a second, and watching its links and its certificate."""
 
-from __future__ import annotations
-
 import datetime as dt
 import random
 import threading
@@ -16,7 +14,6 @@ from gaussip.federation.folders import SiteFolder
 from gaussip.node.board import Board
 from gaussip.node.links import Links
 from gaussip.node.logs import Logs
-from gaussip.node.peers import Peers
 from gaussip.node.run_store import RunStore
 
 SILENT = 10.0  # seconds for which a linked neighbour that was called by name may say nothing: the link is dead
@@ -37,14 +34,13 @@ class Monitor:
         folder: SiteFolder,
         near: Neighbours,
         links: Links,
-        peers: Peers,
         board: Board,
         logs: Logs,
         store: RunStore,
         say_hello: Callable[[int], None],
     ) -> None:
         self._folder, self._names, self._near = folder, folder.description.names, near
-        self._links, self._peers, self._board, self._logs, self._store = links, peers, board, logs, store
+        self._links, self._board, self._logs, self._store = links, board, logs, store
         self._say_hello = say_hello
         self._expected = {folder.description.common_name(self._names[q]): self._names[q] for q in near.all}
         self._others: set[int] = set()
@@ -99,7 +95,8 @@ class Monitor:
         for name in sorted(set(before) - set(now)):
             self._logs.event("unlinked", site=self._expected.get(name), certificate=name)
         self._revive(now)
-        for q in self._peers.with_another_description() - self._others:
+        others = self._board.read().with_another_description(self._folder.description.digest())
+        for q in others - self._others:
             self._others.add(q)
             self._logs.event("another description", site=self._names[q], why="it and this site cannot go on")
         stamp = self._stamp()
@@ -113,11 +110,11 @@ class Monitor:
     def _revive(self, linked: list[str]) -> None:
         """Open the links again where one stands but carries nothing: the engine notices only those that broke."""
         standing, now = self._board.read(), time.monotonic()
-        awaited = set(self._near.hearers) - self._peers.done() if standing.finished else set(standing.missing)
+        awaited = set(self._near.hearers) - set(standing.done) if standing.finished else set(standing.missing)
         name = self._folder.description.common_name
         here = {q for q in self._near.all if name(self._names[q]) in linked}
         self._since = {q: self._since.get(q, now) for q in here}
-        last = {q: self._peers.last_heard(q) for q in awaited & here}
+        last = {q: standing.last_heard.get(q, 0.0) for q in awaited & here}
         silence = {q: now - max(self._since[q], heard) for q, heard in last.items()}
         if silence and all(heard >= self._since[q] for q, heard in last.items()):
             self._silent = SILENT

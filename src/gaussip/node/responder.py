@@ -1,16 +1,14 @@
 """Answering neighbours at once, whatever the site is computing: who it is, what it sent, whether it is done."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Callable
 
 from gaussip import __version__
 from gaussip.exchange import wire
+from gaussip.node.board import Board
 from gaussip.node.inbox import MOST, Inbox, Rejected
 from gaussip.node.journal import Journal
-from gaussip.node.peers import Peers
 
 
 class Responder:
@@ -23,7 +21,6 @@ class Responder:
     send : gives bytes to one neighbour
     resent : called with an exchange's message that was sent again, and to whom
     remember : keeps the set of those who are done
-    trouble : called with what ends the thread
     """
 
     def __init__(
@@ -34,15 +31,14 @@ class Responder:
         send: Callable[[int, bytes], None],
         journal: Journal,
         inbox: Inbox,
-        peers: Peers,
+        board: Board,
         rejected: Rejected,
         resent: Callable[[int, bytes, int], None],
         remember: Callable[[set[int]], None],
-        trouble: Callable[[BaseException], None],
     ) -> None:
         self._me, self._digest, self._run, self._limit = me, digest, bytes.fromhex(digest[:16]), limit
-        self._send_bytes, self._journal, self._inbox, self._peers = send, journal, inbox, peers
-        self._rejected, self._resent, self._remember, self._trouble = rejected, resent, remember, trouble
+        self._send_bytes, self._journal, self._inbox, self._board = send, journal, inbox, board
+        self._rejected, self._resent, self._remember = rejected, resent, remember
         self._queue: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="gaussip-responder", daemon=True)
 
@@ -80,7 +76,7 @@ class Responder:
             while (item := self._queue.get()) is not None:
                 self._take(*item)
         except BaseException as error:  # whatever it is, the main thread must end with it
-            self._trouble(error)
+            self._board.trouble(error)
 
     def _take(self, sender: int, data: bytes) -> None:
         try:
@@ -95,18 +91,21 @@ class Responder:
         elif isinstance(frame, wire.Ask):
             self._replay(sender, frame.number)
         elif isinstance(frame, wire.Done):
-            if (done := self._peers.note_done(sender)) is not None:
-                self._remember(done)
-            if frame.answer and self._peers.finished:
+            if sender not in self._board.read().done:
+                self._board.put("done", sender, True)
+                self._remember(set(self._board.read().done))
+            if frame.answer and self._board.read().finished:
                 self.say_done(sender, answer=False)
-        else:
-            self._peers.note(sender, frame)
-            if isinstance(frame, wire.Hello) and frame.answer:
+        elif isinstance(frame, wire.Hello):
+            self._board.put("hellos", sender, frame)
+            if frame.answer:
                 self.say_hello(sender, answer=False)
+        else:
+            self._board.put("positions" if isinstance(frame, wire.NotYet) else "gone", sender, frame.number)
 
     def _replay(self, sender: int, number: int) -> None:
         """What was sent from that exchange on; that it is not there yet; or that it is there no longer."""
-        newest = self._peers.newest
+        newest = self._board.read().newest
         if number > newest:
             self._send(sender, wire.NotYet(self._run, self._me, newest))
             return

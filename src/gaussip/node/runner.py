@@ -1,7 +1,5 @@
 """A site's run from its folder and its rows to its model: resumed at any time, exactly."""
 
-from __future__ import annotations
-
 import gc
 import time
 from collections.abc import Callable
@@ -13,7 +11,7 @@ from gaussip.errors import DisagreementError, FileError, GaussipError, PausedErr
 from gaussip.exchange import wire
 from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.federation.folders import SiteFolder
-from gaussip.node.board import Board
+from gaussip.node.board import Board, Standing
 from gaussip.node.durable import DurableExchange
 from gaussip.node.history_log import HistoryLog
 from gaussip.node.inbox import Inbox
@@ -22,7 +20,6 @@ from gaussip.node.links import Links
 from gaussip.node.logs import Logs
 from gaussip.node.model import keep_intervals, keep_selection, remove_old_results
 from gaussip.node.monitor import Monitor, check_certificate
-from gaussip.node.peers import Peers
 from gaussip.node.responder import Responder
 from gaussip.node.run_store import RunStore, digest_of
 from gaussip.node.shutdown import end_of, finish, stay_for_others
@@ -69,12 +66,11 @@ class SiteRun:
         self._store.refuse_other_rows(self._rows)
         self._store.make()
         self._program = Program(task, me, local, self._resumed(), self._store.secret())
-        self._board = Board(self._program.progress())
+        done = {self._names.index(name): True for name in self._store.done() if name in self._names}
+        self._board = Board(Standing(self._program.progress(), done=done))
         self._logs, self._history = Logs(folder.path, report), HistoryLog(folder.run)
         identity, limit = bytes.fromhex(self._digest[:16]), task.longest_message
         self._journal = Journal(folder.run, NAMES, d.fsync_every, task.diameter, limit)
-        done = (self._names.index(name) for name in self._store.done() if name in self._names)
-        self._peers = Peers(self._near.all, self._digest, done)
         window = d.fsync_every + 2 + task.diameter
         self._inbox = inbox = Inbox(self._near.heard, identity, limit, window, self._rejected)
         self._links = Links(
@@ -83,18 +79,17 @@ class SiteRun:
         )  # fmt: skip
         self._responder = Responder(
             me, self._digest, limit, lambda q, data: self._links.send(self._names[q], data), self._journal, inbox,
-            self._peers, self._rejected,
+            self._board, self._rejected,
             resent=lambda number, data, to: self._audit(number, data, [d.common_name(self._names[to])], "again"),
             remember=lambda done: self._store.write_done(self._names[q] for q in done),
-            trouble=self._board.trouble,
         )  # fmt: skip
         self._monitor = Monitor(
-            folder, self._near, self._links, self._peers, self._board, self._logs, self._store,
+            folder, self._near, self._links, self._board, self._logs, self._store,
             self._responder.say_hello,
         )  # fmt: skip
-        self._waiting = Waiting(d, patience, self._board, self._peers, self._logs)
+        self._waiting = Waiting(d, patience, self._board, self._logs)
         self._exchange = DurableExchange(
-            identity, self._names, self._near, self._journal, self._links, inbox, self._peers, self._responder,
+            identity, self._names, self._near, self._journal, self._links, inbox, self._responder,
             self._waiting, self._board, self._entry, self._program.check, self._sent,
         )  # fmt: skip
 
@@ -113,7 +108,7 @@ class SiteRun:
     def _receive(self, sender: str, data: bytes, alone: bool) -> None:
         """The engine's threads only enqueue."""
         index = self._names.index(sender)
-        self._peers.heard(index)
+        self._board.put("last_heard", index, time.monotonic())
         if alone:
             self._responder.receive(index, data)
         else:
@@ -122,7 +117,7 @@ class SiteRun:
     def _rejected(self, sender: int, why: str, number: int | None) -> None:
         """A message is not taken in, and everybody can see who sent it."""
         name = self._names[sender]
-        if (number is not None and number >= self._peers.newest) or sender in self._board.read().missing:
+        if (number is not None and number >= self._board.read().newest) or sender in self._board.read().missing:
             self._board.update(paused=f"a message from {name} was refused: {why}")
         certificate = self._folder.description.common_name(name)
         self._logs.event("refused", site=name, certificate=certificate, exchange=number, why=why)
@@ -153,7 +148,7 @@ class SiteRun:
                 if ended["failure"] is None:
                     self._keep(end_of(self._store, ended))
                 stay_for_others(
-                    ended, self._names, self._near, self._peers, self._responder, self._board, self._logs,
+                    ended, self._names, self._near, self._responder, self._board, self._logs,
                     self._store, self._waiting.patience,
                 )  # fmt: skip
                 return end_of(self._store, ended)
@@ -210,7 +205,7 @@ class SiteRun:
         """
         began, others = time.monotonic(), self._near.all if self._new else self._near.heard
         while True:
-            hellos = self._peers.hellos()
+            hellos = self._board.read().hellos
             absent = {q for q in others if q not in hellos}
             self._waiting.wait_for(absent, time.monotonic() - began)
             for q, hello in hellos.items():
@@ -220,7 +215,7 @@ class SiteRun:
             self._board.raise_trouble()
             for q in absent:
                 self._responder.say_hello(q)
-            self._peers.wait(0.5)
+            self._board.wait(0.5)
         self._logs.event("met", sites=[self._names[q] for q in others])
 
     def _refuse_other_runs(self, q: int, hello: wire.Hello) -> None:

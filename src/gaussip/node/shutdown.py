@@ -1,7 +1,5 @@
 """How a run ends at a site: what it keeps, and that it stays until its neighbours have what they need."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 
@@ -10,7 +8,6 @@ from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.node.board import Board
 from gaussip.node.journal import Journal
 from gaussip.node.logs import Logs
-from gaussip.node.peers import Peers
 from gaussip.node.responder import Responder
 from gaussip.node.run_store import RunStore
 from gaussip.node.waiting import SOON
@@ -39,7 +36,6 @@ def stay_for_others(
     end: dict[str, Any],
     names: tuple[str, ...],
     near: Neighbours,
-    peers: Peers,
     responder: Responder,
     board: Board,
     logs: Logs,
@@ -48,16 +44,15 @@ def stay_for_others(
 ) -> None:
     """Stay until those who receive from this site are done, or for as long as the operator allows."""
     hearers = set(near.hearers)
-    peers.finish(end["exchanges"])
-    board.update(finished=True)
+    board.update(newest=end["exchanges"], finished=True)
     began, logged = time.monotonic(), False
-    while not hearers <= peers.done():
+    while hearers - set(board.read().done):
         board.raise_trouble()
         for q in near.all:
             responder.say_done(q)
-        peers.wait(1.0)
+        board.wait(1.0)
         waited = time.monotonic() - began
-        late = ", ".join(sorted(names[q] for q in hearers - peers.done()))
+        late = ", ".join(sorted(names[q] for q in hearers - set(board.read().done)))
         if late and waited > SOON and not logged:
             logged = True
             logs.event("done, but stays", until_done=late)

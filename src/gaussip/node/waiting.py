@@ -1,14 +1,11 @@
 """Waiting for neighbours: log which and why, ask them again, and give up where the operator has set a limit."""
 
-from __future__ import annotations
-
 import time
 
 from gaussip.errors import PausedError
 from gaussip.federation.description import Description
 from gaussip.node.board import Board
 from gaussip.node.logs import Logs
-from gaussip.node.peers import Peers
 
 SOON = 2.0  # seconds after which a wait is logged
 AGAIN = 60.0  # and logged again
@@ -23,12 +20,10 @@ class Waiting:
     patience : seconds; None for no limit
     """
 
-    def __init__(
-        self, description: Description, patience: float | None, board: Board, peers: Peers, logs: Logs
-    ) -> None:
-        self._description, self._names = description, description.names
+    def __init__(self, description: Description, patience: float | None, board: Board, logs: Logs) -> None:
+        self._description, self._names, self._digest = description, description.names, description.digest()
         self.patience = patience
-        self._board, self._peers, self._logs = board, peers, logs
+        self._board, self._logs = board, logs
         self._missing: frozenset[int] = frozenset()
         self._logged, self._logged_at = frozenset[int](), 0.0
         self._asked, self._pace = 0.0, FIRST_ASK
@@ -83,10 +78,10 @@ class Waiting:
 
     def _why(self, q: int) -> str:
         standing = self._board.read()
-        if q in self._peers.with_another_description():
+        if q in standing.with_another_description(self._digest):
             return "it has another description: compare federation.toml and amended.json"
         if self._description.common_name(self._names[q]) not in standing.linked:
             hint = f"; a call was refused here: {standing.refused_call}" if standing.refused_call else ""
             return f"no link: it is down, cannot be reached, or one of us has a certificate the other refuses{hint}"
-        position = self._peers.position(q)
+        position = standing.positions.get(q)
         return "linked, but it has not answered" if position is None else f"linked, at exchange {position}"

@@ -6,8 +6,6 @@ ring of M sites has M/2 others, a complete network one) p has just these roots; 
 polynomial is as good as zero on all of them sooner, or with less rounding.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ do. Both are flooded. This hides parts from sites that follow the protocol; not 
 another key than it received.
 """
 
-from __future__ import annotations
-
 import hashlib
 from abc import abstractmethod
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A simulation of all sites, an MPI job and real sites run the same program; they 
 its messages.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

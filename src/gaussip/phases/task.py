@@ -1,7 +1,5 @@
 """What a site has to do, whatever carries its messages: all sites have the same task."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

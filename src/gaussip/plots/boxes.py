@@ -1,7 +1,5 @@
 """Box plots in panels, as in the paper's comparison of AUC: a box for each method, over replicates."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Writing drawings: a picture, and beside it the table that it shows."""
 
-from __future__ import annotations
-
 import csv
 import os
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Panels of lines, as in the paper's figures: rows and columns of panels, a line for each method or setting."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

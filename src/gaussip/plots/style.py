@@ -1,7 +1,5 @@
 """The style that all figures share, and what a drawing function returns."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

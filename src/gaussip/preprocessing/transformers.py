@@ -1,7 +1,5 @@
 """Decentralised preprocessing with scikit-learn's transformer API, all sites simulated in this process."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self

@@ -1,7 +1,5 @@
 """A common coordinate system for all sites' rows: a location, a scale, and the directions of most variance."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from numbers import Integral, Real

@@ -1,7 +1,5 @@
 """Checks on what users give, before anything is computed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any

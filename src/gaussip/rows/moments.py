@@ -10,8 +10,6 @@ with mu of that theta, the log-likelihood and the mass n = sum_i v_i. A site who
 the caller raises the error that names it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

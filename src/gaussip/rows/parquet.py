@@ -1,7 +1,5 @@
 """Parquet files read row group by row group."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """From a user's arrays to a checked problem over sites, and to its starting values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Which rows belong to which site."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables on disk (CSV, Parquet) as arrays, one table for all sites or one for each."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Rounds on a CUDA device without the host between them: captured once as a CUDA graph, replayed in batches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

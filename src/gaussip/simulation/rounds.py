@@ -4,8 +4,6 @@ Replicates that have converged, or in which a component collapsed, stay as they 
 not depend on which others run beside it, or for how long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """All sites in one process: the rounds, and when to stop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple

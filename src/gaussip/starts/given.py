@@ -1,7 +1,5 @@
 """Starting values as a user asks for them: found by k-means, from labels or by a search, or given."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

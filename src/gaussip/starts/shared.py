@@ -1,7 +1,5 @@
 """Starting values, as sites without a server can agree on them: from labels, from shared centres, or given."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -9,8 +9,6 @@ eta, while MNEM itself takes 1 / eta times as many rounds. As eta goes to zero e
 weights pi.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Choosing eta, the step of MNEM: the largest whose bias is small against the statistical error."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

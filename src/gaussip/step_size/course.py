@@ -5,8 +5,6 @@ along that path. The path is computed once, in steps of one half; from each step
 any eta.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

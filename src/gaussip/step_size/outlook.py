@@ -1,7 +1,5 @@
 """MNEM's bias and rounds at any eta, predicted for one data set, one network and one start."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -6,8 +6,6 @@ the estimate maximises the likelihood; with reg_covar, shrinkage or weighting="e
 describes the map that is iterated.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -3,8 +3,6 @@
 A collapse of one method is recorded as its result; the others continue.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Sequence

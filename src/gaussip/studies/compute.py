@@ -1,7 +1,5 @@
 """The numbers of a cell of a study. Needs NumPy, SciPy, networkx and, on a GPU, PyTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

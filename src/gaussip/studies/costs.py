@@ -5,8 +5,6 @@ is wide; a tree sums them at one site and sends the sum back. Both make pooled E
 from the whole sample's run and the network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The demonstration: breast-cancer patients at eight sites, most of which have one diagnosis only."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple

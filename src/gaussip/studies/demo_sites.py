@@ -1,7 +1,5 @@
 """The demonstration's second part: the eight sites as processes, one of which is killed half-way."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import socket

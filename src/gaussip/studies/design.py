@@ -1,7 +1,5 @@
 """Designs by name or from a TOML file, checked: an error names the line."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A study's figures, drawn from its results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path

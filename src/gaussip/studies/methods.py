@@ -1,7 +1,5 @@
 """Methods as people write them: an algorithm, its step, and whether it may see the labels."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from gaussip import algorithms

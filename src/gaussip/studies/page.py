@@ -1,7 +1,5 @@
 """One page in two forms: Markdown for people who read text, and the HTML that markdown-it makes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 from typing import Any

@@ -1,7 +1,5 @@
 """A study's design as records: what is run, what is drawn of it, and what it is compared with."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

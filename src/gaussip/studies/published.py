@@ -1,7 +1,5 @@
 """A study's numbers beside published numbers."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The parts of a design beside its cells, read from its TOML: figures, published numbers, claims, networks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gaussip.errors import NetworkError

@@ -1,7 +1,5 @@
 """A study's report: tables, figures with their tables, and one page that brings them together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The results of a study: its cells by their values, and their numbers as tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 

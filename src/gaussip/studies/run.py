@@ -1,7 +1,5 @@
 """Running a study: each cell once, in any order, by one process or several."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """The paper's simulation model (its section 4.1) and its starting values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Each returns the site 0..M-1 of every row, (N,).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

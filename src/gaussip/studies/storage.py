@@ -7,8 +7,6 @@ log.jsonl    a line for each run and each part of the work: when, where and how 
 report/      tables, figures and pages, which `gaussip study report` makes again
 """
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Mapping

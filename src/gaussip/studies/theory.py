@@ -1,7 +1,5 @@
 """The quantities of the paper's Theorem 1 that depend on the data: heterogeneity SE(F) and contraction L_max."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Before: the coefficients of the log-densities as linear functions of a row's fea
 minus its site's centre. After: sums of features about the centre become moments about the means.
 """
 
-from __future__ import annotations
-
 import math
 
 from gaussip.arrays import Array, namespace, precision_factor

@@ -3,8 +3,6 @@
 The features (1, z, vech(zz')) of a block of rows are a matrix; log-densities and sums are products with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

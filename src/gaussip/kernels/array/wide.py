@@ -3,8 +3,6 @@
 The rows of sites of like sizes are padded to one length with rows of weight zero, so that a product covers them all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

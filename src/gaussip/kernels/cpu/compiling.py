@@ -1,7 +1,5 @@
 """How gaussip compiles with Numba: once on each machine, for as long as none of the kernels' sources changes."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from pathlib import Path

@@ -5,8 +5,6 @@ the first cache, with the densities, then the responsibilities, of its rows besi
 kept in registers over a block. No array grows with the number of rows.
 """
 
-from __future__ import annotations
-
 from functools import reduce
 from typing import Any
 

@@ -5,8 +5,6 @@ squared norm of u times a triangular matrix; the sums of r u u' are the wanted o
 second cache.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

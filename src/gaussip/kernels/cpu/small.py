@@ -4,8 +4,6 @@ Each function does what array-API code elsewhere does in a dozen calls, whose ov
 rows. Arrays are float64 and contiguous.
 """
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import numpy as np

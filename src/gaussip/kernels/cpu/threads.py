@@ -9,8 +9,6 @@ Numba's ``prange``, which waits for every thread, is as fast where the cores are
 other programs run on them (`python benchmarks/bench.py --parts by-hand`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

@@ -1,7 +1,5 @@
 """The inner loop of matrix products, for the kernel of many features: a tile of sums held in registers."""
 
-from __future__ import annotations
-
 from functools import reduce
 from typing import Any
 

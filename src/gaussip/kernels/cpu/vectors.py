@@ -5,8 +5,6 @@ the same operations in the same order whatever the compiler thinks of the loop. 
 to 5 times faster than one in plain Numba with ``fastmath`` (`python benchmarks/bench.py --parts by-hand`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from decimal import Decimal, localcontext

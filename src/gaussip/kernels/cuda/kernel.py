@@ -7,8 +7,6 @@
 Leading axes ``...`` may be any; S is their product, the number of sites.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Sequence

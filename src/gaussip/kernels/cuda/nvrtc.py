@@ -11,8 +11,6 @@ interface NVIDIA keeps, and the time of a launch does not count: rounds are repl
 is the oldest that is taken, cuda.core is the better choice.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

@@ -1,7 +1,5 @@
 """The small algebra of a round on a CUDA device: one launch each, none waiting for the host; see `small`."""
 
-from __future__ import annotations
-
 import math
 
 from gaussip.arrays import Array

@@ -1,7 +1,5 @@
 """Starting values when nothing is known in advance: from shared centres, from labels, and by splitting components."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

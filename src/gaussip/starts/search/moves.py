@@ -4,8 +4,6 @@ EM ends in the optimum next to its start. If one component covers two groups and
 helps (Ueda et al. 2000). The moves depend on the mixture alone, so all sites try the same.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from gaussip.mixture.merging import bhattacharyya, merged

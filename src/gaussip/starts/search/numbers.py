@@ -1,7 +1,5 @@
 """A pass over numbers of components: each starts from shared centres, from labels, and by splitting the last."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from typing import NamedTuple
 

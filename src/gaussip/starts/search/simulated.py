@@ -1,7 +1,5 @@
 """A search with all sites in one process, with the sums that real sites would agree on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """What sites share before a search, in a unit that all know: over all rows, mean zero and variance one."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gaussip.mixture.units import Unit

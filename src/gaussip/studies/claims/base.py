@@ -4,8 +4,6 @@ A claim is a function of the results that yields what it looked at: a line of ev
 is kept when it holds everywhere. A design names the claims it is to be held against.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What is claimed of exact network EM."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gaussip.studies.claims.base import Evidence, claim

@@ -1,7 +1,5 @@
 """What the paper says of its figures, in sections 4.1 and 4.2."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

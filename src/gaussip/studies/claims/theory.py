@@ -1,7 +1,5 @@
 """What Theorems 1 and 2, and the paper's section 2, say."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The design of a study of a feature table."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

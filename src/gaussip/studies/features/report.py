@@ -1,7 +1,5 @@
 """The report of a study of a feature table: the sites' classes, AUC by method and class, and published numbers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

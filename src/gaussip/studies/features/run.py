@@ -1,7 +1,5 @@
 """Running a study of a feature table: each replicate of each cell once, on a GPU all replicates together."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """How mixtures are scored: one-vs-rest AUC of each class's probability, for each site's mixture."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata

@@ -1,7 +1,5 @@
 """Feature tables: features that a network made of images, with each row's site and label."""
 
-from __future__ import annotations
-
 import os
 import zipfile
 import zlib

@@ -1,7 +1,5 @@
 """A table of features as the methods see it: reduced, split into training rows and hold-out, partly labelled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """DenseNet-121 without its head (Huang et al. 2017), as a function of a state dictionary."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

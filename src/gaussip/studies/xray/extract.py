@@ -1,7 +1,5 @@
 """Features of every image of a database, batch by batch; an interrupted run resumes with the next batch."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

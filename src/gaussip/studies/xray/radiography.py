@@ -1,7 +1,5 @@
 """The COVID-19 Radiography Database as it is distributed: chest X-rays in four classes, from eight public sources."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import io

@@ -1,7 +1,5 @@
 """A stand-in for the COVID-19 Radiography Database, made by code: its classes, its sites, and none of its images."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

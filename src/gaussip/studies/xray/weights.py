@@ -1,7 +1,5 @@
 """Weights of a DenseNet-121 from a file, as torchvision, LibAUC, CheXNet and torchxrayvision write them."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping
