@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +25,6 @@ from gaussip.studies.features.table import read_features, write_features
 from gaussip.studies.features.trial import reduced, replicates
 from gaussip.studies.xray.standin import stand_in
 
-REAL = Path(__file__).parents[2] / "shared" / "data" / "radiography" / "features_resnet50.npz"
 SMALL = """
 kind = "features"
 title = "A small study"
@@ -245,11 +243,10 @@ def test_designs_that_cannot_work(old, new, why):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL.exists(), reason="the chest X-ray features are not here")
-def test_real_features_labelled_in_part():
+def test_real_features_labelled_in_part(radiography):
     """One split of the real table: exact and MNEM score as the whole sample does, and DEM does not."""
     loaded = load("xray", 1, 800)
-    table = reduced(read_features(REAL), loaded.design)
+    table = reduced(read_features(radiography / "features_resnet50.npz"), loaded.design)
     split = replicates(table, loaded.design, [0])
     means = {}
     for cell in loaded.design.cells:
