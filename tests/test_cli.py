@@ -1,12 +1,8 @@
 """The command line: what it prints, writes and returns."""
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from command import FIT, gaussip
+from command import FIT, gaussip, on_terminal, read_until
 from gaussip import NetworkGaussianMixture
 
 COMMANDS = ["fit", "predict", "network", "simulate", "demo"]
@@ -179,34 +175,11 @@ def test_a_network_of_one_s_own_is_measured(tmp_path):
     assert gaussip("network", "ring").returncode == 2
 
 
-def test_interrupt_is_clean(tmp_path):
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from gaussip.cli import main; main()", "simulate", "--rounds", "100000"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    time.sleep(6)
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "interrupted" in told
-    assert "Traceback" not in told
-
-
-def test_a_progress_bar_after_two_seconds():
-    import pty
-
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from gaussip.cli import main; main()", "simulate", "--rounds", "12000",
-         "--algorithms", "mnem"],
-        stdout=subprocess.DEVNULL, stderr=follower, env={**os.environ, "TERM": "xterm"},
-    )  # fmt: skip
-    os.close(follower)
-    seen = b""
-    try:
-        while chunk := os.read(leader, 4096):
-            seen += chunk
-    except OSError:
-        pass  # the terminal closes with the process
-    assert process.wait(timeout=60) == 0
-    assert re.search(rb"MNEM.*/12000", seen)
+def test_a_progress_bar_and_a_clean_interrupt():
+    with on_terminal("simulate", "--rounds", "100000", "--algorithms", "mnem") as (process, terminal):
+        assert b"MNEM" in read_until(terminal, b"/100000")
+        process.send_signal(signal.SIGINT)
+        shown = read_until(terminal, b"interrupted")
+        assert process.wait(timeout=60) == 130
+    assert b"interrupted" in shown
+    assert b"Traceback" not in shown

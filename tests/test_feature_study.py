@@ -6,14 +6,12 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from command import gaussip
+from command import PROGRAM, gaussip, wait_until
 from gaussip.errors import DataError, DesignError, LabelError, NetworkError
 from gaussip.networks import mixing_weights
 from gaussip.studies.features import scores
@@ -130,10 +128,8 @@ def test_the_command_line_is_killed_and_goes_on(done, table, tmp_path):
     (tmp_path / "small.toml").write_text(SMALL)
     words = ["study", "run", str(tmp_path / "small.toml"), "--data", str(tmp_path / "table.npz"), "--out",
              str(tmp_path / "out")]  # fmt: skip
-    process = subprocess.Popen([sys.executable, "-c", "from gaussip.cli import main; main()", *words])
-    limit = time.monotonic() + 60
-    while not list(tmp_path.glob("out/cells/*/*.npz")) and time.monotonic() < limit:
-        time.sleep(0.02)
+    process = subprocess.Popen([*PROGRAM, *words])
+    wait_until(lambda: any(tmp_path.glob("out/cells/*/*.npz")), process, within=60)
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/cells/*/*.npz")}
