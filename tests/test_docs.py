@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ import pytest
 import typer
 
 from command import gaussip
+from gaussip import __version__
 from gaussip.cli import app
 from gaussip.federation.description import Description
 from gaussip.federation.description import of_text as federation_of
@@ -24,7 +26,7 @@ from gaussip.studies.report import report
 from gaussip.studies.run import run
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks(page, kind):
@@ -203,6 +205,19 @@ def test_the_reference_lists_every_command():
         path = next(tuple(words[:n]) for n in (2, 1) if tuple(words[:n]) in COMMANDS)
         listed |= {path, *((*path[:-1], other.split()[0]) for other in others)}
     assert listed == {path for path, command in COMMANDS.items() if path and not hasattr(command, "commands")}
+
+
+def test_releases_and_hosted_checks_agree_with_the_project():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    hosted = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    (matrix,) = re.findall(r"python: \[(.*)\]", hosted)
+    supported = [name.rpartition(" ")[2] for name in project["classifiers"] if re.search(r":: 3\.\d+$", name)]
+    assert re.findall(r'"([\d.]+)"', matrix) == supported
+    always = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert re.findall(r"- run: (make .*)", hosted) == re.findall(r"^make .*$", always, re.MULTILINE)
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {__version__}\n" in citation
+    assert f"\n## {__version__} (" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_doctests():
