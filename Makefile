@@ -5,12 +5,14 @@ READY := .venv/.ready
 
 STUDIES := figure1 figure2 figure3 figure4 networks circles label-fractions starts theory
 
-.PHONY: help setup demo test test-slow lint bench study clean
+.PHONY: help setup demo test test-slow test-torch coverage lint bench study clean
 help:
 	@echo "make demo   fit breast-cancer data over 8 sites, pictures in out/"
 	@echo "make test   the test suite"
 	@echo "make test-slow  the long tests of sites and messages (about an hour)"
-	@echo "make lint   ruff and strict mypy"
+	@echo "make test-torch  the tests of PyTorch's tensors, if .venv has PyTorch (a CPU build is enough)"
+	@echo "make coverage  which lines the test suite runs; pages in out/coverage"
+	@echo "make lint   ruff, strict mypy and the order of imports"
 	@echo "make bench  against scikit-learn and this machine's limits, one report; real sites against their engine, the journal against SQLite; in out/benchmarks (twenty minutes)"
 	@echo "make study  the paper's simulation studies, reduced, in out/studies (about twelve minutes)"
 	@echo "make setup  only the environment, in .venv"
@@ -32,6 +34,14 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow
+
+test-torch: $(READY)
+	@$(BIN)/python -c 'import torch' || { echo "install PyTorch first: $(BIN)/python -m pip install torch"; exit 2; }
+	$(BIN)/python -m pytest -n 2 tests/test_torch.py tests/test_xray_features.py tests/test_gpu.py
+
+coverage: $(READY)
+	@mkdir -p out
+	COVERAGE_FILE=$(CURDIR)/out/.coverage $(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered --cov-report=html:out/coverage
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,14 @@ from gaussip import NetworkGaussianMixture
 from gaussip.mixture.theta import Theta
 from gaussip.rows.rows import Rows
 from gaussip.studies.simulation_model import Dataset, Setting, draw, paper_start
+
+
+@pytest.fixture(scope="session")
+def radiography() -> Path:
+    """The folder of the COVID-19 Radiography Database, in the one that GAUSSIP_DATA names."""
+    if not os.environ.get("GAUSSIP_DATA"):
+        pytest.skip("GAUSSIP_DATA does not name a folder of real data")
+    return Path(os.environ["GAUSSIP_DATA"]) / "radiography"
 
 
 @pytest.fixture(scope="session")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from command import PROGRAM
 from gaussip.federation import description, folders
 from gaussip.files.archive import read as read_model
 from gaussip.rows.problem import prepare, seeds_of
@@ -31,7 +30,6 @@ def _toml(value):
     return json.dumps(value)
 
 
-COMMAND = [sys.executable, "-c", "from gaussip.cli import main; main()"]
 LONG = 120.0  # seconds after which a test gives up
 
 
@@ -88,19 +86,16 @@ class Federation:
 
     def start(self, *names, options=(), file_limit=None):
         """Start sites, each as a process of its own."""
-
-        def limited():
-            if file_limit is not None:
-                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-                resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
-
+        command = list(PROGRAM)
+        if file_limit is not None:  # Python ignores the signal of a file that is too large: writing fails
+            limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({file_limit}, {file_limit}))"
+            command[-1] = f"{limit}; {command[-1]}"
         for name in names or self.names:
             with open(self.path / f"{name}.out", "ab") as out, open(self.path / f"{name}.err", "ab") as err:
                 self.running[name] = subprocess.Popen(
-                    [*COMMAND, "site", "run", str(self.folders / name), "--data", str(self.path / f"{name}.csv"),
+                    [*command, "site", "run", str(self.folders / name), "--data", str(self.path / f"{name}.csv"),
                      *options],
-                    stdout=out, stderr=err, preexec_fn=limited if file_limit else None,
-                    env={**os.environ, "GAUSSIP_THREADS": "1"},
+                    stdout=out, stderr=err, env={**os.environ, "GAUSSIP_THREADS": "1"},
                 )  # fmt: skip
 
     def signal(self, name, number):

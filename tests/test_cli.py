@@ -1,13 +1,8 @@
 """The command line: what it prints, writes and returns."""
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +11,7 @@ import pyarrow.parquet
 import pytest
 from typer.main import get_command
 
-from command import FIT, gaussip
+from command import FIT, gaussip, on_terminal, read_until
 from gaussip import NetworkGaussianMixture
 from gaussip.cli import app
 
@@ -47,14 +42,6 @@ def test_every_command_has_an_example_and_a_help_for_every_option(name):
     assert f"Example: `gaussip {name}" in command.help
     assert [option.name for option in command.params if not getattr(option, "help", None)] == []
     assert "--json" in [word for option in command.params for word in option.opts]
-
-
-def test_the_reference_names_every_command():
-    text = (Path(__file__).parents[1] / "docs" / "ref-command-line.md").read_text(encoding="utf-8")
-    lines = re.findall(r"^\| `gaussip .*?\|", text, re.MULTILINE)
-    for name in COMMANDS:
-        group, _, part = name.partition(" ")
-        assert any(re.search(rf"`gaussip {group}\b.*{part}", line) for line in lines), name
 
 
 def test_fit_then_predict(table, tmp_path, table_data):
@@ -205,34 +192,11 @@ def test_a_network_of_one_s_own_is_measured(tmp_path):
     assert gaussip("network", "ring").returncode == 2
 
 
-def test_interrupt_is_clean(tmp_path):
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from gaussip.cli import main; main()", "simulate", "--rounds", "100000"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    time.sleep(6)
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "interrupted" in told
-    assert "Traceback" not in told
-
-
-def test_a_progress_bar_after_two_seconds():
-    import pty
-
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from gaussip.cli import main; main()", "simulate", "--rounds", "12000",
-         "--algorithms", "mnem"],
-        stdout=subprocess.DEVNULL, stderr=follower, env={**os.environ, "TERM": "xterm"},
-    )  # fmt: skip
-    os.close(follower)
-    seen = b""
-    try:
-        while chunk := os.read(leader, 4096):
-            seen += chunk
-    except OSError:
-        pass  # the terminal closes with the process
-    assert process.wait(timeout=60) == 0
-    assert re.search(rb"MNEM.*/12000", seen)
+def test_a_progress_bar_and_a_clean_interrupt():
+    with on_terminal("simulate", "--rounds", "100000", "--algorithms", "mnem") as (process, terminal):
+        assert b"MNEM" in read_until(terminal, b"/100000")
+        process.send_signal(signal.SIGINT)
+        shown = read_until(terminal, b"interrupted")
+        assert process.wait(timeout=60) == 130
+    assert b"interrupted" in shown
+    assert b"Traceback" not in shown

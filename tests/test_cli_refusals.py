@@ -208,8 +208,11 @@ def test_an_error_of_a_column_says_which_in_json(table, tmp_path):
 def test_work_that_takes_long_prints_nothing_where_nobody_looks(tmp_path):
     """A bar is for terminals: standard error in a file stays empty."""
     script = (
-        "import time\nfrom gaussip.cli.console import progress\n"
-        "with progress(2, after=0) as advance:\n    time.sleep(0.2)\n    advance('half', 1)\n"
+        "import threading\nfrom gaussip.cli.console import progress\n"
+        "with progress(2, after=0) as advance:\n"
+        "    for thread in threading.enumerate():\n"
+        "        if isinstance(thread, threading.Timer):\n            thread.join()\n"
+        "    advance('half', 1)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -7,14 +7,16 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
-from typer.main import get_command
+import typer
 
 from command import gaussip
+from gaussip import __version__
 from gaussip.cli import app
 from gaussip.federation.description import Description
 from gaussip.federation.description import of_text as federation_of
@@ -24,7 +26,7 @@ from gaussip.studies.report import report
 from gaussip.studies.run import run
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks(page, kind):
@@ -153,18 +155,69 @@ def test_the_tutorial_of_chest_x_rays(tmp_path, monkeypatch, capsys):
     assert len(capsys.readouterr().out.split()) == 3
 
 
+def commands_of(command=None, path=()):
+    """Every command of the app by the words after gaussip, groups too."""
+    command = command or typer.main.get_command(app)
+    commands = {path: command}
+    for name, below in getattr(command, "commands", {}).items():
+        commands |= commands_of(below, (*path, name))
+    return commands
+
+
+COMMANDS = commands_of()
+OPTIONS = {path: {"--help", *(name for param in command.params for name in (*param.opts, *param.secondary_opts))}
+           for path, command in COMMANDS.items()}  # fmt: skip
+
+
+def calls(text):
+    """The calls of gaussip in code: the command's words, and what follows them."""
+    code = re.findall(r"`+[^`]+`+", text.replace("\\\n", " "))
+    for words in re.findall(r"(?<!from )(?<!import )(?<![\w.-])gaussip +([^`\n#|]+)", "\n".join(code)):
+        rest, path = words.split(), ()
+        while rest and (*path, rest[0]) in COMMANDS:
+            path = (*path, rest.pop(0))
+        yield path, rest
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere_and_options_exist(page):
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#]+)\)|src=\"([^\"]+)\"", text):
         path = next(filter(None, target))
         assert "://" in path or (page.parent / path).exists(), path
-    commands = get_command(app).commands
-    for name, rest in re.findall(rf"gaussip ({'|'.join(commands)})\b([^`\n]*)", text):
-        below = getattr(commands[name], "commands", {"": commands[name]})
-        known = {word for command in below.values() for option in command.params for word in option.opts}
-        for option in re.findall(r"--[a-z-]+", rest):
-            assert option in {*known, "--help"}, f"{name} {option}"
+    for path, rest in calls(text):
+        assert path or rest[0].isupper() or rest[0] in OPTIONS[()], f"gaussip {rest[0]}"
+        for option in (word.rstrip(".,") for word in rest if re.match(r"\[?--?[a-z]", word)):
+            assert option.strip("[]") in OPTIONS[path], f"gaussip {' '.join(path)}: {option}"
+    known = set().union(*OPTIONS.values())
+    for option in re.findall(r"`(--[a-z-]+)", text):
+        assert option in known, option
+
+
+def test_the_reference_lists_every_command():
+    page = (ROOT / "docs" / "ref-command-line.md").read_text(encoding="utf-8")
+    rows = [
+        re.findall(r"`([^`]+)`", line.split(" | ")[0]) for line in page.splitlines() if line.startswith("| `gaussip")
+    ]
+    listed = set()
+    for first, *others in rows:
+        words = first.split()[1:]
+        path = next(tuple(words[:n]) for n in (2, 1) if tuple(words[:n]) in COMMANDS)
+        listed |= {path, *((*path[:-1], other.split()[0]) for other in others)}
+    assert listed == {path for path, command in COMMANDS.items() if path and not hasattr(command, "commands")}
+
+
+def test_releases_and_hosted_checks_agree_with_the_project():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    hosted = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    (matrix,) = re.findall(r"python: \[(.*)\]", hosted)
+    supported = [name.rpartition(" ")[2] for name in project["classifiers"] if re.search(r":: 3\.\d+$", name)]
+    assert re.findall(r'"([\d.]+)"', matrix) == supported
+    always = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert re.findall(r"- run: (make .*)", hosted) == re.findall(r"^make .*$", always, re.MULTILINE)
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {__version__}\n" in citation
+    assert f"\n## {__version__} (" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_doctests():

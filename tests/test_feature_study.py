@@ -6,15 +6,12 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from command import gaussip
+from command import PROGRAM, gaussip, wait_until
 from gaussip.errors import DataError, DesignError, LabelError, NetworkError
 from gaussip.networks import mixing_weights
 from gaussip.studies.features import scores
@@ -26,7 +23,6 @@ from gaussip.studies.features.table import read_features, write_features
 from gaussip.studies.features.trial import reduced, replicates
 from gaussip.studies.xray.standin import stand_in
 
-REAL = Path(__file__).parents[2] / "shared" / "data" / "radiography" / "features_resnet50.npz"
 SMALL = """
 kind = "features"
 title = "A small study"
@@ -132,10 +128,8 @@ def test_the_command_line_is_killed_and_goes_on(done, table, tmp_path):
     (tmp_path / "small.toml").write_text(SMALL)
     words = ["study", "run", str(tmp_path / "small.toml"), "--data", str(tmp_path / "table.npz"), "--out",
              str(tmp_path / "out")]  # fmt: skip
-    process = subprocess.Popen([sys.executable, "-c", "from gaussip.cli import main; main()", *words])
-    limit = time.monotonic() + 60
-    while not list(tmp_path.glob("out/cells/*/*.npz")) and time.monotonic() < limit:
-        time.sleep(0.02)
+    process = subprocess.Popen([*PROGRAM, *words])
+    wait_until(lambda: any(tmp_path.glob("out/cells/*/*.npz")), process, within=60)
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/cells/*/*.npz")}
@@ -245,11 +239,10 @@ def test_designs_that_cannot_work(old, new, why):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL.exists(), reason="the chest X-ray features are not here")
-def test_real_features_labelled_in_part():
+def test_real_features_labelled_in_part(radiography):
     """One split of the real table: exact and MNEM score as the whole sample does, and DEM does not."""
     loaded = load("xray", 1, 800)
-    table = reduced(read_features(REAL), loaded.design)
+    table = reduced(read_features(radiography / "features_resnet50.npz"), loaded.design)
     split = replicates(table, loaded.design, [0])
     means = {}
     for cell in loaded.design.cells:

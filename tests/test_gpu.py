@@ -1,24 +1,15 @@
-"""device="cuda" against device="cpu"; needs PyTorch and a GPU."""
+"""device="cuda" against device="cpu"; needs PyTorch and a GPU. Tensors by themselves: test_torch.py."""
 
 import numpy as np
 import pytest
 
 from gaussip import NetworkGaussianMixture
-from gaussip.algorithms import REGISTRY, make
-from gaussip.arrays import to_device, to_numpy
+from gaussip.algorithms import REGISTRY
 from gaussip.errors import CollapseError, FewerAtATimeWarning
-from gaussip.kernels import REFERENCE, WIDE, kernel_for
-from gaussip.mixture.theta import Theta, place
-from gaussip.mixture.validity import healthy
-from gaussip.networks import mixing_weights
-from gaussip.rows.moments import moments
-from gaussip.rows.rows import Rows
 from gaussip.selection import choose_components
-from gaussip.simulation.run import simulate
 from gaussip.studies.comparison import Trial, compare
 from gaussip.studies.methods import parse_method
-from gaussip.studies.simulation_model import Setting, draw, paper_start
-from hard_rows import HARD, hard, normwise
+from gaussip.studies.simulation_model import Setting, draw
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytestmark = [
@@ -90,83 +81,6 @@ def test_a_collapse_is_named_there_too(data):
         NetworkGaussianMixture(3, algorithm="nnem", means_init=far, device="cuda").fit(data.X, sites=data.sites)
 
 
-def on_gpu(rows, dtype=torch.float64):
-    def moved(array):
-        return None if array is None else torch.as_tensor(array, dtype=dtype, device="cuda")
-
-    sites = tuple(site._replace(values=moved(site.values), weights=moved(site.weights)) for site in rows.sites)
-    return Rows(rows.shape, moved(rows.centres), moved(rows.mass), moved(rows.labelled), sites)
-
-
-@pytest.mark.parametrize("kernel", ["cuda", "wide", "reference"])
-@pytest.mark.parametrize("case", HARD)
-@pytest.mark.parametrize(("K", "p"), [(3, 6), (1, 1), (5, 2), (9, 12)])
-def test_hard_rows(kernel, case, K, p):
-    rows, theta = hard(case, K, p)
-    wanted = moments(rows, theta, 1e-3, REFERENCE)
-    at = place(theta, "cuda")
-    chosen = {"cuda": kernel_for(at.means), "wide": WIDE, "reference": REFERENCE}[kernel]
-    assert chosen.name == kernel
-    result = moments(on_gpu(rows), at, 1e-3, chosen)
-    assert normwise(result.sums, wanted.sums) <= 1e-12
-    np.testing.assert_allclose(to_numpy(result.log_likelihood), wanted.log_likelihood, rtol=1e-11)
-
-
-@pytest.mark.parametrize("p", [1, 3, 6, 8, 16, 30, 95])
-def test_single_precision(p):
-    rows, theta = hard("labelled and weighted", 3, p)
-    at = Theta(*(torch.as_tensor(part, dtype=torch.float32, device="cuda") for part in theta))
-    result = moments(on_gpu(rows, torch.float32), at)
-    assert result.sums.dtype == torch.float32
-    assert normwise(result.sums, moments(rows, theta, 0.0, REFERENCE).sums) <= 1e-5
-
-
-@pytest.mark.parametrize("p", [20, 95])
-def test_wide_rows(p):
-    rows, theta = hard("labelled and weighted", 4, p)
-    at = place(theta, "cuda")
-    assert kernel_for(at.means).name == "wide"
-    assert normwise(moments(on_gpu(rows), at).sums, moments(rows, theta, 0.0, REFERENCE).sums) <= 1e-12
-
-
-def test_a_bad_theta_gives_nan_at_its_site_only():
-    rows, theta = hard("random", 3, 6)
-    theta.covariances[1, 2] = -np.eye(6)
-    theta.weights[2, 0] = -0.1
-    result = moments(on_gpu(rows), place(theta, "cuda"))
-    lost = [False, True, True] + [False] * (len(rows.sites) - 3)
-    assert np.isnan(to_numpy(result.log_likelihood)).tolist() == lost
-    assert np.isnan(to_numpy(result.sums)).all(axis=(-2, -1)).tolist() == lost
-
-
-@pytest.mark.parametrize("name", sorted(REGISTRY))
-@pytest.mark.parametrize("rounds", [1, 2, 51, 130])
-def test_rounds_in_graphs_are_the_cpu_s(name, rounds):
-    """Replicates that converge at different rounds, batches of rounds with and without a rest."""
-    setting = Setting(n_rows=900, n_sites=4, n_features=2, delta=4, spread="homogeneous", labelled=0.1)
-    drawn = [draw(setting, seed) for seed in range(3)]
-    begins = [paper_start(data.truth, 0.1, np.random.default_rng(0)) for data in drawn]
-    start = Theta(*(np.stack(parts)[:, None] for parts in zip(*begins, strict=True)))
-    W = mixing_weights("ring" if REGISTRY[name].two_way else "circle", range(4))
-    runs = []
-    for device in ("cpu", "cuda"):
-        values = [[to_device(x, device) for x in data.by_site(data.X)] for data in drawn]
-        labels = [data.by_site(data.labels) for data in drawn]
-        rows = Rows.stack([Rows.of_sites(x, y, None, 3) for x, y in zip(values, labels, strict=True)])
-        settings = {"max_rounds": rounds, "tol": 1e-4, "record_collapse": True}
-        runs.append(simulate(make(name, 0.1), place(start, device), rows, W, **settings))
-    cpu, gpu = runs
-    assert gpu.n_rounds == cpu.n_rounds
-    assert gpu.converged.tolist() == cpu.converged.tolist()
-    assert gpu.collapsed.tolist() == cpu.collapsed.tolist()
-    for part, wanted in zip(gpu.theta, cpu.theta, strict=True):
-        np.testing.assert_allclose(to_numpy(part), wanted, rtol=1e-8, atol=1e-10)
-    assert gpu.history.round.tolist() == cpu.history.round.tolist()
-    assert gpu.history.bytes.tolist() == cpu.history.bytes.tolist()
-    np.testing.assert_allclose(gpu.history.change, cpu.history.change, rtol=1e-5, atol=1e-9)
-    np.testing.assert_allclose(gpu.history.disagreement, cpu.history.disagreement, rtol=1e-6, atol=1e-10)
-
-
 @pytest.mark.parametrize("n_features", [4, 40])
 @pytest.mark.parametrize("name", ["exact", "mnem", "ngd", "em"])
 def test_shrinkage_and_the_weight_of_unlabelled_rows(name, n_features):
@@ -182,20 +96,6 @@ def test_shrinkage_and_the_weight_of_unlabelled_rows(name, n_features):
     np.testing.assert_allclose(gpu.shrinkage_target_, cpu.shrinkage_target_, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(gpu.site_means_, cpu.site_means_, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(gpu.site_covariances_, cpu.site_covariances_, rtol=1e-7, atol=1e-9)
-
-
-def test_wide_covariances_that_are_not_sound_are_found():
-    covariances = np.broadcast_to(np.eye(50), (2, 3, 2, 50, 50)).copy()
-    covariances[1, 2, 0, 7, 7] = -1.0
-    weights, means = np.full((2, 3, 2), 0.5), np.zeros((2, 3, 2, 50))
-    weights[0, 1, 1] = 0.0
-    means[0, 0, 0, 3] = np.nan
-    result = to_numpy(healthy(place(Theta(weights, means, covariances), "cuda")))
-    assert (
-        result.tolist()
-        == healthy(Theta(weights, means, covariances)).tolist()
-        == [[False, False, True], [True, True, False]]
-    )
 
 
 def test_a_study_of_a_feature_table_gives_the_cpu_s_scores(tmp_path):

@@ -70,7 +70,7 @@ def test_by_gaussip_simulate():
 
 
 def test_as_real_sites(tmp_path, monkeypatch):
-    monkeypatch.setattr(federations, "COMMAND", COMMAND)
+    monkeypatch.setattr(federations, "PROGRAM", COMMAND)
     with federations.Federation(tmp_path, 3, algorithm="relaxed", eta=0.1, max_rounds=40) as sites:
         sites.start()
         sites.finish()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import sklearn
@@ -21,8 +19,6 @@ from gaussip.phases.basis import BASIS, SIZE, BasisPhase
 from gaussip.phases.task import Reduction, wanted_of
 from gaussip.preprocessing import NetworkPCA, NetworkStandardScaler
 from gaussip.rows.basis import load
-
-REAL = Path(__file__).parents[2] / "shared" / "data" / "radiography" / "features_resnet50.npz"
 
 
 @pytest.fixture(scope="module")
@@ -177,10 +173,9 @@ def test_in_a_pipeline(pooled):
         assert steps.predict(X).shape == (600,)
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="the chest X-ray features are not here")
-def test_real_features_of_eight_hospitals():
+def test_real_features_of_eight_hospitals(radiography):
     """2048 features of 21165 images at 8 sites, in chunks, against the pooled rows."""
-    with np.load(REAL, allow_pickle=False) as stored:
+    with np.load(radiography / "features_resnet50.npz", allow_pickle=False) as stored:
         X, sites = stored["features"].astype(float), stored["site"]
     pca = NetworkPCA(95).fit(X, sites=sites)
     covariance = np.cov(X.T)

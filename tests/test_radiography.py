@@ -25,8 +25,6 @@ from gaussip.studies.xray.radiography import (
 )
 from gaussip.studies.xray.standin import CELLS, write_images
 
-SAMPLE = Path(__file__).parents[2] / "shared" / "data" / "radiography" / "sample"
-
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
@@ -233,25 +231,23 @@ def test_the_commands(tmp_path):
     assert "--force" in gaussip("xray", "check", folder, "--out", out).stderr
 
 
-@pytest.mark.skipif(not SAMPLE.is_dir(), reason="the database's sample is not on this machine")
-def test_the_real_sample():
-    manifest = read_manifest(SAMPLE)
+def test_the_real_sample(radiography):
+    manifest = read_manifest(radiography / "sample")
     assert manifest.counts() == {
         site: {label: 16 if (site, label) in CELLS else 0 for label in CLASSES.values()} for site in SITES
     }
     assert manifest.remarks.colour == 2
     assert manifest.remarks.unreadable == manifest.remarks.no_source == manifest.remarks.sources == ()
     assert len(manifest.remarks.no_image) == sum(CELLS.values()) - 160
-    pixels = read_image(SAMPLE / manifest.images[0].path, 224)
+    pixels = read_image(radiography / "sample" / manifest.images[0].path, 224)
     assert pixels.shape == (224, 224)
     assert 0 <= pixels.min() < pixels.max() <= 1
 
 
-@pytest.mark.skipif(not SAMPLE.is_dir(), reason="the database's sample is not on this machine")
-def test_the_workbooks_give_the_published_counts():
-    result = [
+def test_the_workbooks_give_the_published_counts(radiography):
+    cells = [
         (site_of(url), label)
         for name, label in CLASSES.items()
-        for _, url in read_workbook(SAMPLE / f"{name}.metadata.xlsx")
+        for _, url in read_workbook(radiography / "sample" / f"{name}.metadata.xlsx")
     ]
-    assert {cell: result.count(cell) for cell in set(result)} == CELLS
+    assert {cell: cells.count(cell) for cell in set(cells)} == CELLS

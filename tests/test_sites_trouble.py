@@ -6,7 +6,6 @@ import json
 import shutil
 import signal
 import struct
-import time
 from contextlib import ExitStack
 
 import numpy as np
@@ -188,15 +187,20 @@ def test_a_certificate_is_renewed_without_stopping(tmp_path):
 
 def test_a_slow_and_broken_network(tmp_path):
     """Links with 50 ms each way that stall and break, and a partition of some seconds: the same numbers."""
-    trouble(tmp_path, rounds=60, partition=7.0)
+    trouble(tmp_path, rounds=60, until="waiting")
 
 
 @pytest.mark.slow
 def test_a_slow_and_broken_network_for_long(tmp_path):
-    trouble(tmp_path, rounds=400, partition=30.0)
+    trouble(tmp_path, rounds=400, until="unlinked")
 
 
-def trouble(tmp_path, rounds, partition):
+def trouble(tmp_path, rounds, until):
+    """Cut s1 off until another site reports it as late, or its link as lost."""
+
+    def reports():
+        return sum("s1" in (event.get("site"), *event.get("sites", ())) for event in sites.events("s0", until))
+
     with Proxy(delay=0.05, loss=0.05, seed=1) as one, Proxy(delay=0.05, loss=0.05, seed=2) as other:
         addresses = {"s1": one.address, "s2": other.address, "s0": None}
         with Federation(tmp_path, 3, algorithm="mnem", max_rounds=rounds, addresses=addresses) as sites:
@@ -206,8 +210,9 @@ def trouble(tmp_path, rounds, partition):
                 proxy.target = ("127.0.0.1", sites.ports[name])
             sites.start()
             ready(sites)
+            before = reports()
             one.cut()
-            time.sleep(partition)
+            sites.until(lambda: reports() > before)
             one.mend()
             one.break_connections()
             sites.finish(within=300)

@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.mixture import GaussianMixture
 
+from command import PROGRAM, wait_until
 from gaussip.errors import DesignError, SettingError
 from gaussip.studies.cells import marks
 from gaussip.studies.comparison import Trial
@@ -139,19 +138,14 @@ def test_only_some_cells_and_then_the_rest(design, done, tmp_path):
 
 
 def begin(folder: Path, toml: Path, *options: str) -> subprocess.Popen:
-    program = "from gaussip.cli import main; main()"
-    command = [sys.executable, "-c", program, "study", "run", str(toml), "--out", str(folder), *options]
+    command = [*PROGRAM, "study", "run", str(toml), "--out", str(folder), *options]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
 
 
 def wait_for_cells(process: subprocess.Popen, folder: Path, count: int) -> None:
-    until = time.monotonic() + 120
-    while len(list(folder.glob("cells/[!.]*.npz"))) < count:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.005)
+    wait_until(lambda: len(list(folder.glob("cells/[!.]*.npz"))) >= count, process)
 
 
 LONGER = SMALL.replace("replicates = 3", "replicates = 5").replace("rounds = 60", "rounds = 1200")

@@ -3,13 +3,11 @@
 import math
 import signal
 import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 
-from command import gaussip
+from command import PROGRAM, gaussip, wait_until
 from gaussip.errors import DataError, FileError, SettingError
 from gaussip.studies.features.table import read_features
 from gaussip.studies.xray.densenet import feature_maps, pooled_features, shapes
@@ -195,13 +193,9 @@ def test_a_kill_loses_nothing(files, tmp_path):
     whole, killed = tmp_path / "whole.npz", tmp_path / "killed.npz"
     arguments = ["xray", "features", files / "images", "--weights", files / "weights.pt", "--batch-size", "1"]
     assert gaussip(*arguments, "--out", whole).returncode == 0
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from gaussip.cli import main; main()", *map(str, arguments), "--out", str(killed)],
-        stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    process = subprocess.Popen([*PROGRAM, *map(str, arguments), "--out", str(killed)], stdout=subprocess.DEVNULL)
     parts = tmp_path / "killed.npz.parts"
-    while process.poll() is None and not (parts / "000001.npz").exists():
-        time.sleep(0.01)
+    wait_until((parts / "000001.npz").exists, process)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert not killed.exists()

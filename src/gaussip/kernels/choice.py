@@ -38,15 +38,13 @@ def kernel_for(means: Array) -> Kernel:
     """The fastest kernel for means (..., K, p), by their shape, type and device."""
     n_components, n_features = means.shape[-2:]
     few = n_components <= MOST_COMPONENTS
-    if namespace(means) is np:
-        if means.dtype == np.float64 and on_cpu() is not None:
-            return _fused() if few and n_features <= FUSED_FEATURES else _tiled()
-        return WIDE if n_features > FUSED_FEATURES else REFERENCE
+    if namespace(means) is np and means.dtype == np.float64 and on_cpu() is not None:
+        return _fused() if few and n_features <= FUSED_FEATURES else _tiled()
     if getattr(means, "is_cuda", False):
         from gaussip.kernels.cuda.kernel import is_worth_it
 
         return _cuda() if is_worth_it(n_features, n_components) else WIDE
-    return REFERENCE
+    return WIDE if n_features > FUSED_FEATURES else REFERENCE
 
 
 @cache
