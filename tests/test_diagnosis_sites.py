@@ -19,7 +19,6 @@ from gaussip.node.local_data import read_local
 from gaussip.node.run_store import RunStore
 from gaussip.phases.base import run_together
 from gaussip.phases.program import Program
-from gaussip.phases.survey import AgreedStart
 
 quiet = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::gaussip.errors.PooledTargetWarning",
@@ -113,11 +112,11 @@ def test_a_site_s_own_history_survives_a_crash_and_is_diagnosed(federation):
     simulated = federation.simulated()
     assert kept["change"][-1] == program.results["fit"].change
     assert np.nanmin(kept["change"]) >= simulated.history.change.min()
-    store.write_result(AgreedStart(program.results["start"]))
+    store.write_result("start", program.results["start"])
     still = examine(evidence_of(folder.path))
     assert still.not_judged["not enough rounds"] == "the sites are still running"
     store.write_checkpoint(program.round, program.estimate())
-    store.write_result(program.finished[-1])
+    store.write_result("fit", program.results["fit"])
     end = {"acknowledged": True, "rounds": 90, "exchanges": 99, "failure": None}
     store.write_end(**end)
     judged = examine(evidence_of(folder.path))

@@ -14,7 +14,6 @@ from gaussip.node.run_store import RunStore
 from gaussip.phases.base import Resumed
 from gaussip.phases.fit import Fit
 from gaussip.phases.program import Program
-from gaussip.phases.survey import AgreedStart
 from gaussip.phases.task import LocalData, Reduction, make_task, refuse_few
 from gaussip.preprocessing import NetworkPCA
 from gaussip.rows.moments import Shrinkage
@@ -146,11 +145,11 @@ def test_a_run_that_goes_on_keeps_the_first_run_s_target(dataset, start):
 def test_what_was_agreed_is_kept_as_it_is(dataset, tmp_path):
     program = run_all(make_task(NAMES, **settings("mnem", max_rounds=2)), local_data(dataset))[0]
     store, agreed, fitted = RunStore(tmp_path), program.results["start"], program.results["fit"]
-    store.write_result(AgreedStart(agreed))
-    store.write_result(program.finished[-1])
-    for mine, theirs in zip((*store.result(AgreedStart), *store.result(Fit)), (*agreed, *fitted), strict=True):
+    for name in ("start", "fit"):
+        store.write_result(name, program.results[name])
+    for mine, theirs in zip((*store.result("start"), *store.result("fit")), (*agreed, *fitted), strict=True):
         np.testing.assert_array_equal(mine, theirs)
-    assert isinstance(store.result(Fit).converged, bool)
+    assert isinstance(store.result("fit").converged, bool)
 
 
 def test_labelled_rows_alone_must_know_every_component(dataset):
@@ -217,7 +216,7 @@ def test_what_a_neighbour_cannot_have_told(dataset):
             wrong = told.copy()
             wrong[place] = value
             assert not one.check({"max": wrong})
-        fit = run_all(task, local_data(dataset))[0].finished[-1]
+        fit = run_all(task, local_data(dataset))[0].phase
         message = fit.message()
         assert fit.check(message)
         for fault in (99.0, np.inf, 2.5, -1.0):
@@ -236,7 +235,7 @@ def test_a_collapse_in_the_last_round_is_no_success():
     far = Theta(np.full(3, 1 / 3), np.array([[0.0, 0, 0], [1, 1, 1], [1e3, 1e3, 1e3]]), np.stack([np.eye(3)] * 3))
     rows, change = local_data(data, labelled=False), {"labelled": False, "start": far, "eta": 0.5, "tol": 0.0}
     whole = run_all(make_task(NAMES, **settings("mnem", max_rounds=6000, **change)), rows)
-    collapses = (program.finished[-1]._collapse for program in whole)
+    collapses = (program.phase._collapse for program in whole)
     first = min(collapse.round for collapse in collapses if collapse is not None)
     ended = run_all(make_task(NAMES, **settings("mnem", max_rounds=first, **change)), rows)
     assert any(isinstance(program.failure, CollapseError) for program in ended)

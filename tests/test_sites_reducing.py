@@ -86,7 +86,7 @@ def test_a_site_goes_on_from_any_exchange_of_the_agreement(monkeypatch):
     programs, exchange = _programs(task, rows)
     while not programs[0].over:
         exchange()
-        if programs[0].phase is None or programs[0].phase.name not in ("basis", "survey"):
+        if programs[0].phase.name not in ("basis", "survey"):
             continue
         for m, program in enumerate(programs):
             kept = packed(program.phase.memory)
@@ -95,7 +95,7 @@ def test_a_site_goes_on_from_any_exchange_of_the_agreement(monkeypatch):
             results = program.results
             programs[m].resume(
                 program.phase.name, program.exchanges + 1, unpacked(kept),
-                lambda kind, results=results: results.get(kind.name), lambda phase, number: [],
+                results.get, lambda name, number: [],
             )  # fmt: skip
     pca = NetworkPCA(2).fit(data.X, sites=np.array(list("abcd"))[data.sites])
     assert {program.results["basis"].digest() for program in programs} == {pca.digest_}

@@ -75,8 +75,7 @@ def run(
 
 def _doing(program: Any) -> str:
     before = "" if program.round else f" ({program.exchanges} exchanges)"
-    doing = program.phase.doing if program.phase is not None else "finishing"
-    return f"{program.task.sites[program.index]}: {doing}{before}"
+    return f"{program.task.sites[program.index]}: {program.phase.doing}{before}"
 
 
 def _likelihood(value: float) -> str:

@@ -13,8 +13,6 @@ from gaussip.findings.evidence import FILE, SITE, Evidence, of_estimator
 from gaussip.node import history_log
 from gaussip.node.local_data import sorted_classes
 from gaussip.node.run_store import RunStore
-from gaussip.phases.fit import Fit
-from gaussip.phases.survey import AgreedStart
 from gaussip.simulation.history import SITE as SITE_MODEL
 
 
@@ -50,11 +48,11 @@ def of_site(path: Path) -> Evidence:
         log_likelihood=history["log_likelihood"],
         change=history["change"], disagreement=history["disagreement"],
         eta=float(history["step"][-1]), undone=int(history["restarts"][-1]),
-        converged=end is not None and failed is None and store.result(Fit).converged, over=end is not None,
+        converged=end is not None and failed is None and store.result("fit").converged, over=end is not None,
         failure="" if failed is None else f"a component collapsed at {failed['site']}: {failed['cause']}",
         theta=store.checkpoint(kept[-1]) if kept else None, sites=None, names=list(d.names),
         classes=list(sorted_classes(d)), features=[] if d.reduce is not None else list(d.features),
-        mass=store.result(AgreedStart).pieces[:, 0], W=W,
+        mass=store.result("start").pieces[:, 0], W=W,
     )  # fmt: skip
 
 

@@ -14,10 +14,8 @@ from gaussip.inference.information import concluded
 from gaussip.node import history_log
 from gaussip.node.local_data import sorted_classes
 from gaussip.node.run_store import RunStore
-from gaussip.phases.basis import BasisPhase
 from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Program
-from gaussip.phases.survey import AgreedStart
 from gaussip.rows.basis import reduced_names
 from gaussip.rows.tables import write_table
 from gaussip.selection import Selection
@@ -64,7 +62,7 @@ def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
     mixture.n_features_in_ = end.theta.means.shape[1]
     names = d.features if d.reduce is None else reduced_names(mixture.n_features_in_)
     mixture.feature_names_in_ = np.array(names, dtype=object)
-    agreed = store.result(AgreedStart)
+    agreed = store.result("start")
     mixture.shrinkage_target_ = agreed.target if d.shrinkage else None
     mixture.site_mass_ = agreed.pieces[[d.names.index(folder.site)], 0]
     return mixture
@@ -94,4 +92,4 @@ def keep(folder: SiteFolder, end: Fitted) -> None:
     """Write the model and, where the features were reduced, the basis in which it is."""
     mixture_of(folder, end).save(folder.model)
     if folder.description.reduce is not None:
-        RunStore(folder.run).result(BasisPhase).save(folder.basis, folder.description.features)
+        RunStore(folder.run).result("basis").save(folder.basis, folder.description.features)

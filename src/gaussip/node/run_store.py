@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from gaussip.errors import DataError, FederationError, FileError
 from gaussip.files import sync_folder, whole, write_json
 from gaussip.files.archive import read, write
 from gaussip.mixture.theta import Theta
-from gaussip.phases.base import Phase
 from gaussip.phases.masked_sums import SECRET
+from gaussip.phases.program import RESULTS
 from gaussip.phases.task import LocalData
 
 CHECKPOINTS = 20  # kept, the newest
@@ -58,25 +57,17 @@ class RunStore:
         """The neighbours who are done."""
         return list((self._read_json("done.json") or {}).get("sites", []))
 
-    def write_result(self, phase: Phase) -> None:
-        """Keep what a phase ended with."""
-        write(self._result(type(phase)), phase.result._asdict(), {"what": phase.name})
+    def write_result(self, name: str, result: Any) -> None:
+        """Keep a result of the program."""
+        write(self.folder / f"{name}.npz", result._asdict(), {"what": name})
 
-    def result(self, kind: type[Phase]) -> Any:
-        """What a phase ended with; None where it has not."""
-        path = self._result(kind)
+    def result(self, name: str) -> Any:
+        """A result of the program; None where it is not known."""
+        path = self.folder / f"{name}.npz"
         if not path.exists():
             return None
-        arrays, _ = read(path, f"result of the phase {kind.name}")
-        return kind.Result(**{name: part if part.ndim else part.item() for name, part in arrays.items()})
-
-    def copy_result(self, earlier: RunStore, kind: type[Phase]) -> None:
-        """Keep what a phase of an earlier run ended with as this run's."""
-        with whole(self._result(kind)) as partial:
-            shutil.copyfile(earlier._result(kind), partial)
-
-    def _result(self, kind: type[Phase]) -> Path:
-        return self.folder / f"{kind.name}.npz"
+        arrays, _ = read(path, f"result named {name}")
+        return RESULTS[name](**{key: part if part.ndim else part.item() for key, part in arrays.items()})
 
     def secret(self) -> bytes:
         """What only this site knows in this run, made the first time."""
@@ -93,7 +84,7 @@ class RunStore:
             raise FileError(f"{path} is damaged: it has {len(secret)} bytes, not {SECRET}; restore it")
         return secret
 
-    def add_total(self, phase: Phase, total: NDArray) -> None:
+    def add_total(self, phase: str, total: NDArray) -> None:
         """Keep a sum of a phase, on disk before anything is sent that follows from it."""
         path = self._totals(phase)
         new = not path.exists()
@@ -107,7 +98,7 @@ class RunStore:
         except OSError as error:
             raise FileError(f"cannot keep {path}: {error.strerror}") from error
 
-    def totals(self, phase: Phase, number: int) -> list[NDArray]:
+    def totals(self, phase: str, number: int) -> list[NDArray]:
         """The first so many sums of a phase; what was kept beyond is forgotten."""
         path, totals = self._totals(phase), list[NDArray]()
         try:
@@ -124,8 +115,8 @@ class RunStore:
             ) from error
         return totals
 
-    def _totals(self, phase: Phase) -> Path:
-        return self.folder / f"{phase.name}-sums"
+    def _totals(self, phase: str) -> Path:
+        return self.folder / f"{phase}-sums"
 
     def _checkpoint(self, round: int) -> Path:
         return self.folder / "checkpoints" / f"{round:010d}.npz"

@@ -25,10 +25,8 @@ from gaussip.node.run_store import RunStore, digest_of
 from gaussip.node.shutdown import end_of, finish, stay_for_others
 from gaussip.node.waiting import Waiting
 from gaussip.phases.base import Resumed, run
-from gaussip.phases.basis import BasisPhase
 from gaussip.phases.fit import Fit, Fitted
 from gaussip.phases.program import NAMES, Program
-from gaussip.phases.survey import AgreedStart
 from gaussip.phases.task import LocalData, refuse_few
 
 
@@ -100,10 +98,10 @@ class SiteRun:
         if int(round) == 0:
             return None
         earlier = RunStore(self._folder.path / "runs" / run)
-        basis = earlier.result(BasisPhase) if self._folder.description.reduce is not None else None
+        basis = earlier.result("basis")
         if basis is not None:
-            self._store.copy_result(earlier, BasisPhase)
-        return Resumed(earlier.checkpoint(int(round)), earlier.result(AgreedStart).target, basis)
+            self._store.write_result("basis", basis)
+        return Resumed(earlier.checkpoint(int(round)), earlier.result("start").target, basis)
 
     def _receive(self, sender: str, data: bytes, alone: bool) -> None:
         """The engine's threads only enqueue."""
@@ -189,6 +187,7 @@ class SiteRun:
             self._store.keep_rows(self._rows)  # from now on they must stay the same
             gc.collect()
             gc.freeze()  # what is there now stays: nobody need look at it again and again
+            self._phase, self._kept = self._program.phase, set(self._program.results)
             run(self._program, self._exchange, self._after)
         except GaussipError as error:
             self._board.update(paused=str(error), progress=self._program.progress())  # for `gaussip site status`
@@ -234,7 +233,6 @@ class SiteRun:
     def _entry(self, number: int, data: bytes, bytes_sent: int) -> tuple[Entry, int]:
         """What the journal keeps before a message is sent, and the room that it may take later."""
         phase = self._program.phase
-        assert phase is not None
         return Entry(number, phase.name, data, bytes_sent, packed(phase.memory)), phase.room
 
     def _sent(self, number: int, data: bytes, forced: bool) -> None:
@@ -244,37 +242,33 @@ class SiteRun:
 
     def _after(self, program: Program) -> None:
         """Keep what an exchange led to before the next message follows from it."""
-        phase = program.phase or program.finished[-1]
-        fitting, every = isinstance(phase, Fit), self._folder.description.checkpoint_every
-        if self._history.wants(program.round, program.phase is not phase or not fitting):
+        fitting, every = isinstance(program.phase, Fit), self._folder.description.checkpoint_every
+        if self._history.wants(program.round, program.over or not fitting):
             self._history.add(program.progress(), self._exchange.bytes_sent)
-        for working in (*program.finished, *([program.phase] if program.phase is not None else [])):
-            if working.new_total is not None:
-                self._store.add_total(working, working.new_total)
-        for over in program.finished:
-            if program.failure is None:
-                self._store.write_result(over)
-            self._report(over)
-        if program.phase is phase and fitting and program.round and program.round % every == 0:
+        if self._phase.new_total is not None:
+            self._store.add_total(self._phase.name, self._phase.new_total)
+        for name in [name for name in program.results if name not in self._kept]:
+            self._store.write_result(name, program.results[name])
+            self._report(name)
+            self._kept.add(name)
+        if fitting and not program.over and program.round and program.round % every == 0:
             self._store.write_checkpoint(program.round, program.estimate())
+        self._phase = program.phase
         self._board.raise_trouble()
         if self._board.progress_wanted.is_set():
             self._board.progress_wanted.clear()
             self._board.update(progress=program.progress())
         self._watch(program)
 
-    def _report(self, over: Any) -> None:
+    def _report(self, name: str) -> None:
         """Log what the sites agreed on."""
-        exchange = self._program.exchanges
-        if isinstance(over, BasisPhase):
-            basis = over.result
-            self._logs.event(
-                "agreed on a basis", exchange=exchange, components=len(basis.variances), digest=basis.digest()[:12]
-            )
-        elif isinstance(over, AgreedStart):
-            if self._program.selection is not None and self._task.at_least is not None:
-                self._logs.event(
-                    "agreed on a number of components",
-                    **keep_selection(self._folder, self._program.selection, self._task.numbers[-1]),
-                )
+        exchange, selection = self._program.exchanges, self._program.selection
+        if name == "basis":
+            basis = self._program.results[name]
+            components, digest = len(basis.variances), basis.digest()[:12]
+            self._logs.event("agreed on a basis", exchange=exchange, components=components, digest=digest)
+        if name == "search" and selection is not None and self._task.at_least is not None:
+            chosen = keep_selection(self._folder, selection, self._task.numbers[-1])
+            self._logs.event("agreed on a number of components", **chosen)
+        if name == "start":
             self._logs.event("agreed on a start", exchange=exchange)

@@ -11,7 +11,7 @@ from gaussip.node.logs import Logs
 from gaussip.node.responder import Responder
 from gaussip.node.run_store import RunStore
 from gaussip.node.waiting import SOON
-from gaussip.phases.fit import Fit, Fitted
+from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Program
 
 GRACE = 1.0  # seconds that a finished site stays to tell late neighbours that it is done
@@ -74,5 +74,5 @@ def end_of(store: RunStore, end: dict[str, Any]) -> Fitted:
             failure["site"], failure["component"], end["rounds"], failure["cause"],
             "All sites stopped; try fewer components, another start or a larger reg_covar",
         )  # fmt: skip
-    fitted: Fitted = store.result(Fit)
+    fitted: Fitted = store.result("fit")
     return fitted

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,9 +47,8 @@ class Context:
 class Phase(ABC):
     """One phase at one site."""
 
-    name: str  #: also of the files that keep its result
+    name: str  #: also of its result
     doing: str  #: for people
-    Result: type[Any]  #: a NamedTuple of arrays and numbers
     memory: Any
     room: int = 0  #: bytes that the memory may grow to; zero where it keeps its size
     new_total: NDArray | None = None  #: a sum that ended in the last exchange, to be kept beside the memory
@@ -67,7 +66,7 @@ class Phase(ABC):
     @property
     @abstractmethod
     def result(self) -> Any:
-        """What the phase ends with."""
+        """What the phase ends with: a NamedTuple of arrays and numbers."""
 
     @abstractmethod
     def message(self) -> Message:
@@ -90,37 +89,15 @@ class Phase(ABC):
         self.memory = memory
 
 
-class Machine(Protocol):
-    """What a loop runs: a phase, or a whole program."""
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended."""
-        ...
-
-    def message(self) -> Message:
-        """What the neighbours get."""
-        ...
-
-    def absorb(self, heard: Message) -> None:
-        """One exchange."""
-        ...
-
-
-_Machine = TypeVar("_Machine", bound=Machine)
-
-
-def run(machine: _Machine, exchange: Exchange, watch: Callable[[_Machine], None] = lambda _: None) -> None:
-    """Run one site's machine to its end; what carries the messages is the exchange's business."""
+def run(machine: Any, exchange: Exchange, watch: Callable[[Any], None] = lambda _: None) -> None:
+    """Run one site's program, or a phase of it; what carries the messages is the exchange's business."""
     while not machine.over:
         machine.absorb(exchange(machine.message()))
         watch(machine)
 
 
-def run_together(
-    machines: Sequence[_Machine], exchange: Exchange, watch: Callable[[_Machine], None] = lambda _: None
-) -> None:
-    """Run all sites' machines in this process; the exchange takes the sites along the first axis."""
+def run_together(machines: Sequence[Any], exchange: Exchange, watch: Callable[[Any], None] = lambda _: None) -> None:
+    """The same for all sites in this process; the exchange takes the sites along the first axis."""
     while not machines[0].over:
         sent = [machine.message() for machine in machines]
         heard = exchange({channel: np.stack([message[channel] for message in sent]) for channel in sent[0]})

@@ -49,7 +49,6 @@ class BasisPhase(Phase):
 
     name = "basis"
     doing = "reducing"
-    Result = Basis
 
     def __init__(self, X: NDArray, index: int, wanted: Wanted) -> None:
         self._X, self._index, self.wanted = X, index, wanted

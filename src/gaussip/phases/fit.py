@@ -15,7 +15,7 @@ from gaussip.exchange import Message
 from gaussip.mixture.theta import Theta, broadcast
 from gaussip.mixture.validity import REMEDY, collapse_error, healthy
 from gaussip.phases.base import Context, Phase
-from gaussip.phases.survey import Agreed, facts_of, rows_of
+from gaussip.phases.survey import Agreed, agreed_start, facts_of, rows_of
 from gaussip.rows.moments import Shrinkage, prepared
 from gaussip.starts.search.standard import unit_of_extents
 
@@ -37,9 +37,9 @@ class Fitted(NamedTuple):
     weights: NDArray  #: in the units of the table
     means: NDArray
     covariances: NDArray
+    converged: bool
     rounds: int
     passes: int
-    converged: bool
     log_likelihood: float
     change: float  #: the largest move at any site that all know of
     disagreement: float
@@ -57,7 +57,6 @@ class Fit(Phase):
 
     name = "fit"
     doing = "fitting"
-    Result = Fitted
 
     def __init__(self, context: Context, agreed: Agreed) -> None:
         self._task, self._index = context.task, context.index
@@ -89,6 +88,8 @@ class Fit(Phase):
     @classmethod
     def begin(cls, context: Context, results: dict[str, Any]) -> Fit:
         """From what all sites agreed on."""
+        if "start" not in results:
+            results["start"] = agreed_start(context, results)
         return cls(context, results["start"])
 
     @property
@@ -120,7 +121,7 @@ class Fit(Phase):
         """The estimate, and how the fit ended."""
         memory, info = self.memory, self.info
         return Fitted(
-            *self.estimate(), memory.round, memory.passes, self.converged, memory.log_likelihood, self.change,
+            *self.estimate(), self.converged, memory.round, memory.passes, memory.log_likelihood, self.change,
             self.disagreement, float(info.step), int(info.restarts),
         )  # fmt: skip
 

@@ -36,7 +36,6 @@ class InformationPhase(SumsPhase):
 
     name = "information"
     doing = "summing"
-    Result = Summed
 
     def __init__(self, context: Context, results: dict[str, Any]) -> None:
         super().__init__(context)

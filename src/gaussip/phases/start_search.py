@@ -24,7 +24,6 @@ class StartSearch(SumsPhase):
 
     name = "search"
     doing = "searching"
-    Result = Theta
 
     def __init__(self, context: Context, results: dict[str, Any]) -> None:
         super().__init__(context)

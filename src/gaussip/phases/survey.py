@@ -44,7 +44,6 @@ class Facts(NamedTuple):
 class FloodPhase(Phase):
     """A phase in which every site floods one piece."""
 
-    Result = Table
     doing = "surveying"
 
     def __init__(self, context: Context, piece: NDArray) -> None:
@@ -115,51 +114,22 @@ class Agreed(NamedTuple):
         return Theta(self.weights, self.means, self.covariances)
 
 
-class AgreedStart(Phase):
-    """The start that all sites compute from the same tables; it needs no exchange."""
-
-    name = "start"
-    doing = "surveying"
-    Result = Agreed
-    over = True
-    memory = ()
-
-    def __init__(self, result: Agreed) -> None:
-        self._result = result
-
-    @classmethod
-    def begin(cls, context: Context, results: dict[str, Any]) -> AgreedStart:
-        """From what was shared, the search's choice, or the checkpoint that the run continues."""
-        pieces = results["survey"].pieces
-        if context.resumed is not None:
-            return cls(Agreed(pieces, *context.resumed.start, context.resumed.target))
-        if "search" in results:
-            start = Theta(*results["search"])
-        else:
-            centres = results["centres"].pieces if "centres" in results else None
-            try:
-                start = start_of(facts_of(pieces, context.task), centres, context.task)
-            except GaussipError:
-                raise
-            except ValueError as error:
-                raise StartError(f"the sites' pieces do not give a start: {error}") from error
-        return cls(Agreed(pieces, *start, mean_covariance(start)))
-
-    @property
-    def result(self) -> Agreed:
-        """The start, and what shrinkage draws towards."""
-        return self._result
-
-    def message(self) -> Message:
-        """Nothing is exchanged."""
-        return {}
-
-    def check(self, message: Message) -> bool:
-        """Nothing is exchanged."""
-        return False
-
-    def absorb(self, heard: Message) -> None:
-        """Nothing is exchanged."""
+def agreed_start(context: Context, results: dict[str, Any]) -> Agreed:
+    """From what was shared, the search's choice, or the checkpoint that the run continues: the same at all sites."""
+    pieces = results["survey"].pieces
+    if context.resumed is not None:
+        return Agreed(pieces, *context.resumed.start, context.resumed.target)
+    if "search" in results:
+        start = Theta(*results["search"])
+    else:
+        centres = results["centres"].pieces if "centres" in results else None
+        try:
+            start = start_of(facts_of(pieces, context.task), centres, context.task)
+        except GaussipError:
+            raise
+        except ValueError as error:
+            raise StartError(f"the sites' pieces do not give a start: {error}") from error
+    return Agreed(pieces, *start, mean_covariance(start))
 
 
 def rows_of(local: LocalData, task: Task, n_components: int) -> Rows:
