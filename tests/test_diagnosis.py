@@ -304,10 +304,13 @@ def test_the_command(table):
 
 def test_what_cannot_be_diagnosed(table, tmp_path):
     arrays, description = model_file.read(table / "model.npz")
-    del arrays["site_mass_"]
-    model_file.write(tmp_path / "older.npz", arrays, description)
-    with pytest.raises(ModelFileError, match="history from another version"):
+    model_file.write(tmp_path / "older.npz", arrays, description | {"format": 1})
+    with pytest.raises(ModelFileError, match="model format 1; this version of gaussip reads format 2"):
         diagnose(tmp_path / "older.npz")
+    del arrays["site_mass_"]
+    model_file.write(tmp_path / "lacking.npz", arrays, description)
+    with pytest.raises(ModelFileError, match="not a gaussip model: it holds no 'site_mass_'"):
+        diagnose(tmp_path / "lacking.npz")
     assert run("diagnose", tmp_path / "older.npz").exit_code == 2
     assert run("diagnose", tmp_path / "absent.npz").exit_code == 2
     np.savez(tmp_path / "foreign.npz", a=np.zeros(3))

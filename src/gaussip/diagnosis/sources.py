@@ -44,13 +44,13 @@ def of_site(path: Path) -> Evidence:
     names = ("eta", "tol", "max_rounds", "weighting", "mixing", "network", "reg_covar", "scale")
     return Evidence(
         source=SITE, path=str(path), settings={name: getattr(d, name) for name in names}, algorithm=d.algorithm,
-        rounds=int(history["round"][-1]), round=history["round"].astype(int), step=history["passes"],
+        rounds=int(history["round"][-1]), round=history["round"].astype(int), passes=history["passes"],
         log_likelihood=history["log_likelihood"],
         change=history["change"], disagreement=history["disagreement"],
-        eta=float(history["step"][-1]), undone=int(history["restarts"][-1]),
+        eta=float(history["step"][-1]), restarts=int(history["restarts"][-1]),
         converged=end is not None and failed is None and store.result("fit").converged, over=end is not None,
         failure="" if failed is None else f"a component collapsed at {failed['site']}: {failed['cause']}",
-        theta=store.checkpoint(kept[-1]) if kept else None, sites=None, names=list(d.names),
+        theta=store.checkpoint(kept[-1]) if kept else None, sites=None, names=list(d.names), by_site=True,
         classes=list(sorted_classes(d)), features=[] if d.reduce is not None else list(d.features),
         mass=store.result("start").pieces[:, 0], W=W,
     )  # fmt: skip

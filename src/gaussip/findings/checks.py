@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gaussip.findings import components, evidence, moving, sites
+from gaussip.algorithms.base import NEIGHBOURS
+from gaussip.findings import components, moving, sites
 from gaussip.findings.evidence import Evidence
 from gaussip.findings.finding import Finding
 
@@ -18,7 +19,7 @@ class Check(NamedTuple):
 
 
 def _course(run: Evidence) -> str:
-    return "" if len(run.step) > 1 else "the file keeps the last round only"
+    return "" if len(run.passes) > 1 else "the file keeps the last round only"
 
 
 def _ended(run: Evidence) -> str:
@@ -47,13 +48,13 @@ def _comparable(run: Evidence) -> str:
     """Why sites cannot be compared with each other."""
     if why := _estimates(run):
         return why
-    if run.algorithm in ("em", "exact"):
+    if run.kind.one_estimate:
         return f"{run.algorithm} gives all sites the same estimate; a fit with mnem shows it"
     return "" if len(run.names) >= sites.LEAST else f"at least {sites.LEAST} sites are needed"
 
 
 def _together(run: Evidence) -> str:
-    return _estimates(run) or ("" if evidence.exchanges(run.algorithm) else "these sites do not exchange messages")
+    return _estimates(run) or ("" if run.kind.source == NEIGHBOURS else "these sites do not exchange messages")
 
 
 CHECKS = (  # in the order in which to try their remedies: rows, components, the step, the network, rounds

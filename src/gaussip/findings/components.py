@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 from scipy.linalg import LinAlgError, eigh
 
+from gaussip.algorithms.base import ALONE
 from gaussip.arrays import NDArray
 from gaussip.findings.evidence import Evidence
 from gaussip.findings.finding import Finding, again
@@ -34,7 +35,7 @@ def collapsed_component(evidence: Evidence) -> Finding | None:
     everywhere, behind = broadcast(_theta(evidence), (1,)), evidence.mass.sum(keepdims=True)
     if evidence.sites is not None:
         everywhere = evidence.sites
-        behind = evidence.mass if evidence.algorithm == "local" else np.full(len(evidence.mass), behind[0])
+        behind = evidence.mass if evidence.kind.source == ALONE else np.full(len(evidence.mass), behind[0])
     rows = behind[:, None] * everywhere.weights
     each = [[thinness(at(everywhere, m), k, evidence.floor) for k in range(K)] for m in range(len(rows))]
     thin, bare = np.moveaxis(np.array(each), 2, 0)

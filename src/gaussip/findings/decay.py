@@ -15,7 +15,6 @@ REST = 1e-11  # a smaller change is rounding
 LEAST = 20  # steps for a prediction
 LATE = 4  # the last quarter of the steps is fitted, and compared with the quarter before
 STEADY = 2.5  # the factor by which the two rates may differ
-CONTRACTING = ("em", "exact", "mnem")  # algorithms whose rate gives L
 GOAL = 1e-6  # the tolerance assumed for a run with tol=0
 SLOW = 1 - math.log(1 / GOAL) / 1000  # L with which EM on all rows takes 1000 iterations to the goal
 
@@ -33,7 +32,7 @@ class Decay(NamedTuple):
 def late_decay(evidence: Evidence) -> Decay | None:
     """The decay late in the run; None if there are too few steps."""
     use = np.isfinite(evidence.change) & (evidence.change > REST)
-    step, change, round = evidence.step[use], evidence.change[use], evidence.round[use]
+    step, change, round = evidence.passes[use], evidence.change[use], evidence.round[use]
     if len(step) < LEAST:
         return None
     middle, late = (step[0] + (step[-1] - step[0]) * (1 - part / LATE) for part in (2, 1))
@@ -58,7 +57,7 @@ def rounds_to(tol: float, decay: Decay) -> int | None:
 
 def contraction(evidence: Evidence, decay: Decay | None) -> float | None:
     """L, if the run has converged or converges at a steady rate."""
-    if decay is None or evidence.algorithm not in CONTRACTING:
+    if decay is None or not evidence.kind.shows_contraction:
         return None
     if not decay.rate < 1 or not (decay.steady or evidence.converged):
         return None

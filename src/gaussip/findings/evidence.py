@@ -8,12 +8,12 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from gaussip.algorithms import REGISTRY, Algorithm
-from gaussip.algorithms.base import NEIGHBOURS
 from gaussip.arrays import NDArray
 from gaussip.mixture.theta import Theta, n_parameters, overall
 from gaussip.networks import listening, mixing_weights
 from gaussip.networks.named import parse
 from gaussip.rows.problem import seeds_of
+from gaussip.simulation.history import WHOLE_SAMPLE
 
 PYTHON, FILE, SITE = "an estimator", "a model file", "a site's folder"  # where evidence comes from
 
@@ -27,18 +27,19 @@ class Evidence(NamedTuple):
     algorithm: str  #: the one that ran: EM where there is one site only
     rounds: int  #: so far; exact's last may be part of a step, which is not in the arrays
     round: NDArray
-    step: NDArray  #: passes over the rows so far: exact takes several rounds for one
+    passes: NDArray  #: over the rows so far: some algorithms take several rounds for one
     log_likelihood: NDArray  #: mean per row, of all sites or of the one
     change: NDArray  #: the largest move anywhere, divided by eta
     disagreement: NDArray
     eta: float  #: the step in force at the end
-    undone: int  #: how often all sites went back
+    restarts: int  #: how often all sites went back
     converged: bool
     over: bool  #: False while sites still run
     failure: str  #: how a run ended that did not end well
     theta: Theta | None  #: consensus, or the site's own; None where nothing was kept
     sites: Theta | None  #: each site's estimate, (M, K, ...); None where only one site's is known
     names: list[Any]  #: (M,) of the sites
+    by_site: bool  #: False where no sites were given
     classes: list[Any]
     features: list[str]  #: (p,) names; empty where they have none
     mass: NDArray  #: (M,), rows by weight
@@ -88,14 +89,14 @@ def of_estimator(mixture: Any, *, network: bool = True) -> Evidence:
         source=PYTHON, path="", settings=mixture.get_params(deep=False),
         algorithm="em" if alone else mixture.algorithm,
         rounds=int(mixture.n_rounds_), round=np.asarray(history["round"]),
-        step=np.arange(1, len(history["round"]) + 1),
+        passes=np.arange(1, len(history["round"]) + 1),
         log_likelihood=np.asarray(history["log_likelihood"], dtype=float),
         change=np.asarray(history["change"], dtype=float),
         disagreement=np.asarray(history["disagreement"], dtype=float),
-        eta=float(history["step"][-1]), undone=int(history["restarts"][-1]),
+        eta=float(history["step"][-1]), restarts=int(history["restarts"][-1]),
         converged=bool(mixture.converged_), over=True, failure="",
         theta=mixture._theta(), sites=Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_),
-        names=names, classes=mixture.classes_.tolist(),
+        names=names, by_site=mixture.origin_ != WHOLE_SAMPLE, classes=mixture.classes_.tolist(),
         features=[str(name) for name in getattr(mixture, "feature_names_in_", ())],
         mass=np.asarray(mixture.site_mass_),
         W=None if alone or not network else _network(mixture.network, names, mixture.mixing, mixture.random_state),
@@ -108,8 +109,3 @@ def _network(network: Any, names: list[Any], mixing: str, random_state: Any) -> 
     if drawn and not isinstance(random_state, Integral):
         return None
     return mixing_weights(network, names, mixing, seeds_of(random_state, 1)[0] if drawn else 0)
-
-
-def exchanges(algorithm: str) -> bool:
-    """Whether an algorithm's sites talk to each other."""
-    return REGISTRY[algorithm].source == NEIGHBOURS

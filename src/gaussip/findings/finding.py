@@ -43,7 +43,7 @@ def again(evidence: Evidence, *, goes_on: bool = False, labels: bool = False, **
     labels : whether there are labels that were not there before
     """
     labels = labels or len(evidence.classes) > 0
-    alone = evidence.names == [0]  # no sites were named
+    alone = not evidence.by_site
     if evidence.source == SITE:
         return _at_sites(evidence, changes)
     if evidence.source == PYTHON:

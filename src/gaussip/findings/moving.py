@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from gaussip import algorithms
-from gaussip.algorithms.exact import RESTARTS
 from gaussip.findings.decay import (
     GOAL,
     LEAST,
@@ -42,7 +41,7 @@ def not_enough_rounds(evidence: Evidence) -> Finding | None:
     if decay is None:
         return Finding(
             "not enough rounds", shown,
-            f"The rounds ran out after {len(evidence.step)} steps, too few for a prediction (it needs {LEAST}).",
+            f"The rounds ran out after {len(evidence.passes)} steps, too few for a prediction (it needs {LEAST}).",
             _continue(evidence, None), (1, evidence.rounds), "change",
         )  # fmt: skip
     missing = rounds_to(evidence.tol, decay)
@@ -90,24 +89,25 @@ def step_too_large(evidence: Evidence) -> Finding | None:
     stepped = algorithms.has_step(evidence.algorithm)
     if stepped:
         other: dict[str, Any] = {"eta": float(f"{evidence.eta / 4:.2g}")}
-    elif evidence.algorithm == "exact":
+    elif evidence.kind.most_restarts:
         other = {"network": "random-regular(4)" if len(evidence.names) > 5 else "complete"}
     else:
         other = {"algorithm": "exact"}
-    if evidence.failure and not evidence.undone:
+    if evidence.failure and not evidence.restarts:
         return Finding(
             "step too large", {"ended with": evidence.failure, "eta": evidence.eta, "round": evidence.rounds},
             f"The run ended in round {evidence.rounds} with an invalid mixture ({evidence.failure}): the step is too "
             "large for the sites' rows, or a component has too few rows.",
             again(evidence, **other), (max(1, evidence.rounds - 1), evidence.rounds), "change",
         )  # fmt: skip
-    if evidence.undone:
+    if evidence.restarts:
         ended = "gave up after" if evidence.failure else "continued after"
+        times = "once" if evidence.restarts == 1 else f"{evidence.restarts} times"
         return Finding(
-            "step too large", {"steps undone": evidence.undone, "step now": evidence.eta},
-            f"Exact {ended} undoing its steps {'once' if evidence.undone == 1 else f'{evidence.undone} times'} ("
-            f"{RESTARTS} are allowed), halving the step each time: some site's mixture was invalid. It now takes "
-            f"{2**evidence.undone} times the rounds; a better connected network, or a start nearer the answer, "
+            "step too large", {"steps undone": evidence.restarts, "step now": evidence.eta},
+            f"{evidence.kind.title.capitalize()} {ended} undoing its steps {times} ({evidence.kind.most_restarts} are "
+            "allowed), halving the step each time: some site's mixture was invalid. It now takes "
+            f"{2**evidence.restarts} times the rounds; a better connected network, or a start nearer the answer, "
             "avoids that.",
             again(evidence, **other), (1, evidence.rounds), "log_likelihood",
         )  # fmt: skip
@@ -124,9 +124,9 @@ def step_too_large(evidence: Evidence) -> Finding | None:
 
 def swings(evidence: Evidence) -> float:
     """The mean swing of the likelihood in a step if it makes no progress and the change does not fall, else zero."""
-    half = len(evidence.step) // 2
+    half = len(evidence.passes) // 2
     value, change = evidence.log_likelihood[half:], evidence.change[half:]
-    if len(evidence.step) < LEAST or not np.isfinite(value).all() or not np.isfinite(change).all():
+    if len(evidence.passes) < LEAST or not np.isfinite(value).all() or not np.isfinite(change).all():
         return 0.0
     if evidence.eta * half < DAMPED:  # on a circle the start goes round until 1 - eta has damped it
         return 0.0

@@ -6,7 +6,6 @@ site's map F_m is known from the sites' estimates alone, to the accuracy of the 
 
 import numpy as np
 
-from gaussip.algorithms import REGISTRY
 from gaussip.arrays import NDArray
 from gaussip.findings.decay import contraction, late_decay
 from gaussip.findings.evidence import Evidence
@@ -23,7 +22,7 @@ SETTLED = 10.0  # times tol: with a change this small a run has nearly converged
 
 def unbalanced_network(evidence: Evidence) -> Finding | None:
     """The network gives some sites' rows more weight than others', and nothing corrects it."""
-    if not REGISTRY[evidence.algorithm].network_sets_target or evidence.W is None:
+    if not evidence.kind.network_sets_target or evidence.W is None:
         return None
     counted = len(evidence.names) * stationary_weights(evidence.W) * _factor(evidence)
     counted /= counted.mean() if evidence.settings["weighting"] == "equal" else evidence.mass / evidence.mass.mean()
@@ -39,7 +38,7 @@ def unbalanced_network(evidence: Evidence) -> Finding | None:
         f"{counted[high]:.2f} times at site {evidence.names[high]} (SE(W) = {shown['SE(W)']:.2f}), so the fit does "
         "not approach the pooled estimate, whatever eta and however many rounds"
     )
-    if evidence.sites is not None and evidence.algorithm == "mnem":
+    if evidence.sites is not None and evidence.kind.shows_site_maps:
         least, most = _shift(evidence, counted)
         noise = evidence.sampling_error
         shown |= {"bias at least about": least, "bias at most about": most, "sampling error": noise}
@@ -100,7 +99,7 @@ def _fair_shares(evidence: Evidence) -> NDArray:
 def site_apart(evidence: Evidence) -> Finding | None:
     """A site whose rows, or whose estimate, are far from those of all others."""
     assert evidence.sites is not None
-    if evidence.algorithm == "mnem" and evidence.W is not None:
+    if evidence.kind.shows_site_maps and evidence.W is not None:
         psi, what = maps_of_sites(evidence), "its rows differ from the other sites'"
     else:
         psi, what = _unit(evidence).standard(to_psi(evidence.sites)), "its estimate differs from the other sites'"
@@ -137,7 +136,7 @@ def settled_apart(evidence: Evidence) -> Finding | None:
         f"The estimates no longer move, but the sites are {apart:.2g} apart, more than the sampling error of "
         f"{evidence.sampling_error:.2g}: each is drawn towards the estimate of its own rows"
     )
-    if evidence.algorithm == "mnem" and evidence.W is not None and (eta := _eta_for(evidence)) is not None:
+    if evidence.kind.shows_site_maps and evidence.W is not None and (eta := _eta_for(evidence)) is not None:
         shown |= {"eta that would do": eta}
         text += f". With eta={eta:g} they would be nearer than that; exact has no such bias"
     return Finding(

@@ -21,8 +21,7 @@ class Method(NamedTuple):
     @property
     def name(self) -> str:
         """As people write it: ``semi-MNEM``."""
-        words = {"local": "Local", "exact": "exact"}
-        return SEMI * self.semi + words.get(self.algorithm, self.algorithm.upper())
+        return SEMI * self.semi + algorithms.REGISTRY[self.algorithm].title
 
     @property
     def label(self) -> str:
