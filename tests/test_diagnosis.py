@@ -447,7 +447,7 @@ def test_decay_of_a_known_rate():
     base = evidence_of(fit(data, 1))
     change = 0.5 * 0.98**step + 0.5 * 0.9**step
     run = base._replace(
-        algorithm="mnem", settings=base.settings | {"eta": 0.1}, step=step, round=step, change=change, converged=False
+        algorithm="mnem", eta=0.1, passes=step, round=step, change=change, converged=False
     )
     fall = decay.late_decay(run)
     assert fall.rate == pytest.approx(0.98, rel=1e-6)

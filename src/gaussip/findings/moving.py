@@ -105,8 +105,8 @@ def step_too_large(evidence: Evidence) -> Finding | None:
         times = "once" if evidence.restarts == 1 else f"{evidence.restarts} times"
         return Finding(
             "step too large", {"steps undone": evidence.restarts, "step now": evidence.eta},
-            f"{evidence.kind.title.capitalize()} {ended} undoing its steps {times} ({evidence.kind.most_restarts} are "
-            "allowed), halving the step each time: some site's mixture was invalid. It now takes "
+            f"{evidence.kind.title.capitalize()} {ended} undoing its steps {times} ({evidence.kind.most_restarts} "
+            "are allowed), halving the step each time: some site's mixture was invalid. It now takes "
             f"{2**evidence.restarts} times the rounds; a better connected network, or a start nearer the answer, "
             "avoids that.",
             again(evidence, **other), (1, evidence.rounds), "log_likelihood",
