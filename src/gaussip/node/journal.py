@@ -7,8 +7,8 @@ of its own, which are not touched until the next time: after a power failure the
 neighbours, which keep as many messages and two more, send it again what it received since.
 
 SQLite in WAL mode, with a commit in every exchange, would do the same. An exchange then takes 32 us in place of 5
-(`python benchmarks/journal.py`), little beside a round of 3 ms. The files here stay because they never grow, a full disk
-shows when a run begins and not in its midst, and what survives a power failure is known by construction and tested.
+(`python benchmarks/journal.py`), little beside a round of 3 ms. The files here stay because they never grow, a full
+disk shows when a run begins, and what survives a power failure is known by construction and tested.
 """
 
 import mmap
