@@ -446,9 +446,7 @@ def test_decay_of_a_known_rate():
     data = rows_of(1)
     base = evidence_of(fit(data, 1))
     change = 0.5 * 0.98**step + 0.5 * 0.9**step
-    run = base._replace(
-        algorithm="mnem", eta=0.1, passes=step, round=step, change=change, converged=False
-    )
+    run = base._replace(algorithm="mnem", eta=0.1, passes=step, round=step, change=change, converged=False)
     fall = decay.late_decay(run)
     assert fall.rate == pytest.approx(0.98, rel=1e-6)
     assert decay.contraction(run, fall) == pytest.approx(1 - 0.02 / 0.1, rel=1e-4)

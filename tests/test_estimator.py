@@ -34,7 +34,9 @@ def test_fitted_attributes(fitted, data):
     assert fitted.classes_.tolist() == [0, 1, 2]
     assert fitted.converged_
     assert fitted.n_rounds_ == fitted.history_["round"][-1]
-    assert set(fitted.history_) == {"round", "log_likelihood", "change", "disagreement", "bytes"}
+    wanted = {"round", "log_likelihood", "change", "disagreement", "step", "restarts", "bytes"}
+    assert set(fitted.history_) == wanted
+    assert fitted.origin_ == "simulation"
     assert fitted.history_["change"][-1] <= 1e-6 < fitted.history_["change"][1]
     links, wide = 12, 3  # of the ring: who hears whom is told in three rounds, then psi and two numbers go each way
     sent = wide * links * (6 * 2 + 2 * 10) * 8 + (fitted.n_rounds_ - wide) * links * (30 + 2) * 8

@@ -10,7 +10,6 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from gaussip.phases.state import FIT
 
 from command import gaussip
 from federations import Federation
@@ -19,6 +18,7 @@ from gaussip.federation import folders
 from gaussip.node.amendments import go_on, undo
 from gaussip.node.journal import Journal
 from gaussip.node.links import Links
+from gaussip.phases.program import NAMES
 from proxy import Proxy
 
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")
@@ -87,9 +87,9 @@ def test_after_a_power_failure_at_two_neighbours(tmp_path):
 
 def lose_what_was_not_forced(folder, every, longest):
     """Destroy the newest records and messages of a journal, as a power failure may; how many exchanges are lost."""
-    journal = Journal(folder, every, 2, longest)
+    journal = Journal(folder, NAMES, every, 2, longest)
     newest = journal.last().exchange
-    state, messages = journal._rings[FIT]
+    state, messages = journal._rings["fit"]
     forced = newest - newest % every
     for slot in range(Journal.RUNNING):
         state._map[slot * state._room : (slot + 1) * state._room] = bytes(state._room)

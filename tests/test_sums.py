@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -10,29 +12,52 @@ from gaussip.errors import DataError, FederationError
 from gaussip.exchange import sums
 from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.networks import diameter, mixing_weights
-from gaussip.phases.masked_sums import Summing
+from gaussip.phases.masked_sums import SumsPhase
+
+
+class Parts(SumsPhase):
+    """Sums of given parts, one after the other."""
+
+    name, doing, result = "test", "summing", None
+
+    def __init__(self, secret, index, n_sites, width, values=()):
+        task = SimpleNamespace(diameter=width, sites=range(n_sites), longest_message=0)
+        super().__init__(SimpleNamespace(task=task, index=index, secret=secret))
+        self.values, self.totals = values, []
+
+    @classmethod
+    def begin(cls, context, results):
+        raise NotImplementedError
+
+    @property
+    def over(self):
+        return len(self.totals) == len(self.values)
+
+    def _part(self):
+        return self.values[len(self.totals)]
+
+    def _take(self, total):
+        self.totals.append(total)
 
 
 def added(values, W, secrets):
-    """All sites' machines, exchange by exchange: what each ends with for each sum, and what each was told."""
-    machines = [Summing(secret, "test", m, len(values), diameter(W)) for m, secret in enumerate(secrets)]
-    near = [Neighbours(W, m) for m in range(len(values))]
-    found, heard_by_all = [], []
-    while len(found) < values.shape[1]:
-        sent = [machine.message() for machine in machines]
-        ended = []
-        for machine, place, mine in zip(machines, near, sent, strict=True):
+    """All sites' sums, exchange by exchange: what each ends with for each sum, and what each received."""
+    M = len(values)
+    phases = [Parts(secret, m, M, diameter(W), values[m]) for m, secret in enumerate(secrets)]
+    near, received = [Neighbours(W, m) for m in range(M)], []
+    while not phases[0].over:
+        sent, before = [phase.message() for phase in phases], len(phases[0].totals)
+        tables = []
+        for phase, place, mine in zip(phases, near, sent, strict=True):
             heard = {q: sent[q] for q in place.heard}
-            assert all(machine.check(message) for message in heard.values())
-            ended.append(machine.absorb(place.combine(mine, heard)))
-        if ended[0] is not None:
-            if ended[0].size:
-                found.append(np.stack(ended))
-                heard_by_all.append([machine.memory.table for machine in machines])
-            if len(found) < values.shape[1]:
-                for m, machine in enumerate(machines):
-                    machine.begin(values[m, len(found)])
-    return found, heard_by_all
+            assert all(phase.check(message) for message in heard.values())
+            flood = phase.memory.flood
+            combined = place.combine(mine, heard)
+            tables.append(flood.after(combined).table)
+            phase.absorb(combined)
+        if len(phases[0].totals) > before:
+            received.append(tables)
+    return [np.stack(totals) for totals in zip(*(phase.totals for phase in phases), strict=True)], received
 
 
 @pytest.mark.parametrize("network", ["ring", "circle", "star", "complete"])
@@ -82,7 +107,7 @@ def test_negative_and_large_sums_and_what_cannot_be():
 
 
 def test_what_a_neighbour_cannot_have_sent():
-    machine = Summing(bytes(range(32)), "test", 0, 3, 1)
+    machine = Parts(bytes(range(32)), 0, 3, 1)
     keys = machine.message()["max"]
     strange = np.where(np.isfinite(keys), keys + 1, keys)
     assert not machine.check({"max": strange})  # another key of mine
@@ -98,7 +123,7 @@ def test_what_a_neighbour_cannot_have_sent():
 
 
 def test_a_secret_that_was_lost():
-    machine = Summing(bytes(range(32)), "test", 0, 3, 1)
-    other = Summing(bytes(32), "test", 0, 3, 1)
+    machine = Parts(bytes(range(32)), 0, 3, 1)
+    other = Parts(bytes(32), 0, 3, 1)
     with pytest.raises(FederationError, match="not the one it began with"):
-        other.resume(machine.memory)
+        other.resume(machine.memory, [])

@@ -314,17 +314,14 @@ def test_rows_that_are_not_as_many_as_in_the_fit(data, by_sites):
         mixture.uncertainty(data.X[most], data.labels[most], **{name: of[most] for name, of in given.items()})
     with pytest.raises(DataError, match=r"there are 1200 rows \(by weight\), the fit had"):
         mixture.uncertainty(data.X, data.labels)
-    older = copy.copy(mixture)
-    older.site_mass_ = None
     with pytest.warns(ConvergenceWarning, match="are these the rows"):
-        older.uncertainty(data.X[::3] + 0.2, data.labels[::3], sites=names[::3])
+        mixture.uncertainty(data.X + 0.2, data.labels, **given)
 
 
 def test_a_real_site_s_model_says_where_its_intervals_are(fitted, table, tmp_path):
-    """A site's own file has no count of bytes."""
     model = tmp_path / "model.npz"
     of_site = copy.copy(fitted)
-    of_site.history_ = {name: values[-1:] for name, values in fitted.history_.items()} | {"bytes": np.array([np.nan])}
+    of_site.origin_ = "site"
     of_site.save(model)
     refused = CliRunner().invoke(app, ["intervals", str(model), str(table)])
     assert refused.exit_code == 2
