@@ -9,13 +9,7 @@ from scipy import sparse
 from gaussip.arrays import NDArray, to_device
 from gaussip.errors import DataError, Text
 from gaussip.networks import mixing_weights
-from gaussip.rows.checks import (
-    check_cells,
-    check_row_weights,
-    check_sites_filled,
-    check_unlabelled_weight,
-    encode_labels,
-)
+from gaussip.rows.checks import check_cells, check_row_weights, check_sites_filled, encode_labels
 from gaussip.rows.rows import Rows
 from gaussip.rows.sites import site_of_rows
 
@@ -68,8 +62,7 @@ def prepare(
         text = Text("{n_components:{K}} is more than the n_samples={n} rows", K=n_components, n=n)
         raise DataError(text, setting="n_components")
     v = check_row_weights(sample_weight, n)
-    labels, classes = encode_labels(y, n, n_components)
-    check_unlabelled_weight(unlabelled_weight, labels is not None, n_components - len(classes))
+    labels, classes = encode_labels(y, n, n_components, unlabelled_weight)
     codes, names = site_of_rows(sites, n)
     W = mixing_weights(network, names.tolist(), mixing, seed)
 
