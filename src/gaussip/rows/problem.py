@@ -46,16 +46,7 @@ def prepare(
     columns: Sequence[str] | None = None,
     unlabelled_weight: float = 1.0,
 ) -> Problem:
-    """Check everything a fit is given and lay it out by site.
-
-    Parameters
-    ----------
-    X : (n, p) floats
-    y : (n,) labels or None
-    sites : (n,) names or None for one site
-    columns : (p,) names for errors
-    unlabelled_weight : weight of an unlabelled row; a labelled row has weight 1
-    """
+    """Check everything a fit is given, X (n, p) of floats, and lay it out by site; ``columns`` are their names."""
     n = len(X)
     check_cells(X, columns)
     if n < n_components:
