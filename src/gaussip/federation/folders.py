@@ -25,7 +25,7 @@ site = "{site}"
 # for instance. Without an address there the site only calls others.
 # listen = "0.0.0.0:7447"
 
-# Minutes to wait for a neighbour before stopping with exit code 3; the same command goes on later. Default: for ever.
+# Minutes to wait for a neighbour before stopping with exit code 3; the same command goes on later. Default: no limit.
 # patience = 60
 """
 

@@ -28,7 +28,7 @@ class Source:
         return self.kind(f"{where}: {message}")
 
     def converted(self, values: Any, kind: type[Any], at: Path = ()) -> Any:
-        """Values as a structure; what does not fit is told with its line."""
+        """Values as a structure; what does not fit is reported with its line."""
         import msgspec  # not here for studies of drawn data, which run without it
 
         try:

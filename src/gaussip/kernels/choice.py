@@ -38,9 +38,8 @@ WIDE = Kernel("wide", wide.lay_out, wide.moments)
 def kernel_for(means: Array) -> Kernel:
     """The fastest kernel for means (..., K, p), by their shape, type and device."""
     n_components, n_features = means.shape[-2:]
-    few = n_components <= MOST_COMPONENTS
     if namespace(means) is np and means.dtype == np.float64 and on_cpu() is not None:
-        fused = few and n_features <= FUSED_FEATURES
+        fused = n_components <= MOST_COMPONENTS and n_features <= FUSED_FEATURES
         return _loaded("fused", "cpu.few_features") if fused else _loaded("tiled", "cpu.many_features")
     if getattr(means, "is_cuda", False):
         from gaussip.kernels.cuda.kernel import is_worth_it
