@@ -1,7 +1,7 @@
 """Arrays of any library that follows the array-API standard, and the few things that the standard leaves out."""
 
 from gaussip.arrays.factors import cholesky_or_nan, precision_factor
-from gaussip.arrays.libraries import Array, NDArray, indices, namespace, out_of_memory, to_device, to_numpy
+from gaussip.arrays.libraries import Array, NDArray, indices, namespace, out_of_memory, slices, to_device, to_numpy
 from gaussip.arrays.registry import compiled
 from gaussip.arrays.trees import keep
 
@@ -15,6 +15,7 @@ __all__ = [
     "namespace",
     "out_of_memory",
     "precision_factor",
+    "slices",
     "to_device",
     "to_numpy",
 ]

@@ -1,5 +1,6 @@
 """Which library an array belongs to, and moving arrays between libraries and devices."""
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -58,6 +59,12 @@ def to_numpy(values: Array) -> NDArray:
     if hasattr(values, "cpu"):
         values = values.cpu()
     return np.asarray(values)
+
+
+def slices(n_rows: int, size: int) -> Iterator[slice]:
+    """The rows in parts of at most so many."""
+    for first in range(0, n_rows, size):
+        yield slice(first, min(first + size, n_rows))
 
 
 def indices(positions: NDArray, like: Array) -> Array:

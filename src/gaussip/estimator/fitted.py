@@ -14,7 +14,7 @@ from gaussip.inference import intervals
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.sampling import sample
 from gaussip.mixture.theta import Theta, n_parameters
-from gaussip.rows.checks import check_cells
+from gaussip.rows.checks import check_cells, feature_names
 
 
 class FittedMixture:
@@ -38,7 +38,7 @@ class FittedMixture:
     def _responsibilities(self, X: Any) -> tuple[NDArray, NDArray]:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
-        check_cells(X, getattr(self, "feature_names_in_", [f"column {j}" for j in range(X.shape[1])]))
+        check_cells(X, feature_names(self))
         return responsibilities(X, self._theta())
 
     def _named(self, components: NDArray) -> NDArray:

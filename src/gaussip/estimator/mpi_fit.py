@@ -16,12 +16,7 @@ from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Program
 from gaussip.phases.survey import facts_of
 from gaussip.phases.task import LocalData, make_task
-from gaussip.rows.checks import (
-    check_row_weights,
-    check_sites_filled,
-    check_unlabelled_weight,
-    encode_labels,
-)
+from gaussip.rows.checks import check_row_weights, check_sites_filled, encode_labels
 from gaussip.rows.problem import seeds_of
 from gaussip.rows.sites import by_column
 from gaussip.simulation.history import MPI, History
@@ -64,8 +59,7 @@ def fit(
             )
         )
     mixture._check_settings()
-    labels, classes = encode_labels(y, len(X), mixture.n_components)
-    check_unlabelled_weight(mixture.unlabelled_weight, labels is not None, mixture.n_components - len(classes))
+    labels, classes = encode_labels(y, len(X), mixture.n_components, mixture.unlabelled_weight)
     weights = check_row_weights(sample_weight, len(X))
     if weights is not None:
         check_sites_filled(np.bincount(codes, weights), names.tolist())

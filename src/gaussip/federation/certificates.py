@@ -84,49 +84,49 @@ def check(key: Path, certificate: Path, authorities: Path, common_name: str, hos
         if not path.is_file():
             raise CertificateError(
                 f"there is no {what} {path}; have the site's request signed by your authority and put it there, or "
-                "make the folders anew with gaussip federation init"
+                "make the folders again with gaussip federation init"
             )
     try:
         private = serialization.load_pem_private_key(key.read_bytes(), None)
-        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+        loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
         trusted = x509.load_pem_x509_certificates(authorities.read_bytes())
     except (ValueError, TypeError, UnsupportedAlgorithm, OSError) as error:
         raise CertificateError(f"{key}, {certificate} or {authorities} cannot be read as PEM: {error}") from error
     now = dt.datetime.now(dt.UTC)
-    if not found.not_valid_before_utc <= now <= found.not_valid_after_utc:
+    if not loaded.not_valid_before_utc <= now <= loaded.not_valid_after_utc:
         raise CertificateError(
-            f"{certificate} is valid from {found.not_valid_before_utc:%Y-%m-%d %H:%M} to "
-            f"{found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, and it is {now:%Y-%m-%d %H:%M}; renew it with gaussip "
+            f"{certificate} is valid from {loaded.not_valid_before_utc:%Y-%m-%d %H:%M} to "
+            f"{loaded.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, and it is {now:%Y-%m-%d %H:%M}; renew it with gaussip "
             "federation renew (or at your authority), and see that the clock is right"
         )
-    names = [str(part.value) for part in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    names = [str(part.value) for part in loaded.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if names != [common_name]:
         raise CertificateError(
             f"{certificate} is for {', '.join(names) or 'nobody'}, not for {common_name}; the folders of two sites "
             "were mixed up, or the authority changed the name"
         )
-    if private.public_key() != found.public_key():
+    if private.public_key() != loaded.public_key():
         raise CertificateError(f"{key} is not the key of {certificate}; use the two that were made together")
-    if not any(_signed_by(found, authority) for authority in trusted):
+    if not any(_signed_by(loaded, authority) for authority in trusted):
         raise CertificateError(f"{certificate} was not signed by an authority in {authorities}; add it there")
-    _refuse_unusable(found, certificate, host)
-    return found.not_valid_after_utc
+    _refuse_unusable(loaded, certificate, host)
+    return loaded.not_valid_after_utc
 
 
-def _refuse_unusable(found: x509.Certificate, path: Path, host: str | None) -> None:
+def _refuse_unusable(loaded: x509.Certificate, path: Path, host: str | None) -> None:
     """Refuse a certificate that another authority made without what was in the request."""
     remedy = "have request.pem signed with all its extensions (openssl x509 -req ... -copy_extensions copyall)"
-    if found.version != x509.Version.v3:
+    if loaded.version != x509.Version.v3:
         raise CertificateError(f"{path} is not an X.509 certificate of version 3; {remedy}")
     try:
-        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         raise CertificateError(f"{path} has no subject alternative name; {remedy}") from None
     hosts = [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
     if host is not None and host not in hosts:
         raise CertificateError(f"{path} is for {', '.join(hosts)}, but the site is reached at {host}; {remedy}")
     try:
-        usage = list(found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+        usage = list(loaded.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
     except x509.ExtensionNotFound:
         return
     if not {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH} <= set(usage):

@@ -25,7 +25,7 @@ site = "{site}"
 # for instance. Without an address there the site only calls others.
 # listen = "0.0.0.0:7447"
 
-# Minutes to wait for a neighbour before stopping with exit code 3; the same command goes on later. Default: for ever.
+# Minutes to wait for a neighbour before stopping with exit code 3; the same command goes on later. Default: no limit.
 # patience = 60
 """
 
@@ -51,41 +51,17 @@ class SiteFolder(NamedTuple):
     path: Path
     description: Description
     settings: Settings
+    run: Path  #: where the site keeps what it needs to resume this run
+    key: Path  #: its private key
+    certificate: Path
+    authorities: Path  #: the certificates of those who may sign
+    model: Path  #: where its model goes
+    basis: Path  #: where the basis goes, if the federation reduces its features
 
     @property
     def site(self) -> str:
         """The site's name."""
         return self.settings.site
-
-    @property
-    def key(self) -> Path:
-        """Its private key."""
-        return self.path / "key.pem"
-
-    @property
-    def certificate(self) -> Path:
-        """Its certificate."""
-        return self.path / "certificate.pem"
-
-    @property
-    def authorities(self) -> Path:
-        """The certificates of those who may sign."""
-        return self.path / "authorities.pem"
-
-    @property
-    def run(self) -> Path:
-        """Where it keeps what it needs to go on with this run."""
-        return self.path / "runs" / self.description.digest()[:12]
-
-    @property
-    def model(self) -> Path:
-        """Where its model goes."""
-        return self.path / "model.npz"
-
-    @property
-    def basis(self) -> Path:
-        """Where the basis goes, if the federation reduces its features."""
-        return self.path / "basis.npz"
 
 
 def read(path: Path) -> SiteFolder:
@@ -113,7 +89,9 @@ def read(path: Path) -> SiteFolder:
     if settings.site not in federation.names:
         left = " any more" if settings.site in federation.without else ""
         raise FederationError(f"site {settings.site!r} of {path / 'site.toml'} is not in the federation{left}")
-    return SiteFolder(path, federation, settings)
+    files = ("key.pem", "certificate.pem", "authorities.pem", "model.npz", "basis.npz")
+    run = path / "runs" / federation.digest()[:12]
+    return SiteFolder(path, federation, settings, run, *(path / name for name in files))
 
 
 def amendments(path: Path) -> list[Amendment]:
@@ -144,11 +122,11 @@ def init(text: str, federation: Description, out: Path, *, days: float, requests
     try:
         authority = None if requests else certificates.new_authority(federation.name)
         if authority is not None:
-            _secret_folder(partial / AUTHORITY)
+            (partial / AUTHORITY).mkdir(mode=0o700)
             _write_identity(partial / AUTHORITY, authority)
         for site in sorted(federation.sites):
             folder = partial / site
-            _secret_folder(folder)
+            folder.mkdir(mode=0o700)
             (folder / "federation.toml").write_text(text, encoding="utf-8")
             (folder / "site.toml").write_text(SETTINGS.format(site=site), encoding="utf-8")
             _certify(folder, federation, site, authority, days)
@@ -195,10 +173,6 @@ def _write_identity(folder: Path, identity: Identity) -> None:
     _write_secret(folder / "key.pem", identity.key)
     with whole(folder / "certificate.pem") as partial:
         partial.write_bytes(identity.certificate)
-
-
-def _secret_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o700)
 
 
 def _write_secret(path: Path, data: bytes) -> None:

@@ -35,13 +35,13 @@ def read(path: str | os.PathLike[str], what: str = "gaussip model") -> tuple[dic
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         description = json.loads(str(arrays.pop("description")))
-        found = description["format"]
+        number = description["format"]
     except (KeyError, TypeError) as error:
         raise ModelFileError(f"{path} is not a {what}: gaussip did not write it") from error
     except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         raise ModelFileError(f"{path} is not a {what}: {error}") from error
-    if found != FORMAT:
-        raise ModelFileError(f"{path} has model format {found}; this version of gaussip reads format {FORMAT}")
+    if number != FORMAT:
+        raise ModelFileError(f"{path} has model format {number}; this version of gaussip reads format {FORMAT}")
     return arrays, description
 
 

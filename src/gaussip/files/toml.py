@@ -10,14 +10,7 @@ Path = tuple[str | int, ...]  # for instance ("cells", 1, "delta")
 
 
 class Source:
-    """A TOML text, its values, and where each key stands.
-
-    Parameters
-    ----------
-    text : the file's
-    name : the file's, for errors
-    kind : of errors
-    """
+    """A file's TOML text, its values, and where each key stands; errors of a kind name the file."""
 
     def __init__(self, text: str, name: str, kind: type[GaussipError]) -> None:
         self.text, self.name, self.kind = text, name, kind
@@ -35,7 +28,7 @@ class Source:
         return self.kind(f"{where}: {message}")
 
     def converted(self, values: Any, kind: type[Any], at: Path = ()) -> Any:
-        """Values as a structure; what does not fit is told with its line."""
+        """Values as a structure; what does not fit is reported with its line."""
         import msgspec  # not here for studies of drawn data, which run without it
 
         try:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import block_diag
 
-from gaussip.arrays import NDArray, cholesky_or_nan, precision_factor
+from gaussip.arrays import NDArray, cholesky_or_nan, precision_factor, slices
 from gaussip.errors import DataError, UncertaintyError
 from gaussip.exchange.sums import LARGEST_SUM, STEPS
 from gaussip.mixture.density import responsibilities
@@ -127,8 +127,7 @@ def _blocks(
     for values, labels, weights in rows:
         if values.shape[1] != p:
             raise DataError(f"theta has {p} features, the rows {values.shape[1]}")
-        for first in range(0, len(values), size):
-            part = slice(first, first + size)
+        for part in slices(len(values), size):
             x = values[part]
             member, _ = responsibilities(x, theta)
             y = np.full(len(x), -1) if labels is None else labels[part]

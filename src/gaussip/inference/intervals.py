@@ -1,7 +1,7 @@
 """Standard errors and confidence intervals of a fitted mixture."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -22,10 +22,9 @@ from gaussip.inference.information import (
     site_part,
 )
 from gaussip.mixture.theta import Theta, at, broadcast, pack, unpack
-from gaussip.rows.checks import check_cells, check_row_weights, label_column
-from gaussip.rows.chunks import Chunks, of_array
+from gaussip.rows.checks import check_cells, feature_names
+from gaussip.rows.chunks import Chunks
 from gaussip.rows.problem import Problem
-from gaussip.rows.sites import site_of_rows
 from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
 from gaussip.settings import check, default
 from gaussip.simulation.history import SITE
@@ -112,7 +111,7 @@ def uncertainty(
             weight=mixture.unlabelled_weight,
         )
         raise SettingError(text, setting="unlabelled_weight", remedy=Text("use {robust:True}"))
-    features = [str(name) for name in getattr(mixture, "feature_names_in_", _columns(mixture.n_features_in_))]
+    features = feature_names(mixture)
     problem = _problem(mixture, X, y, sites, sample_weight, features)
     theta = Theta(mixture.weights_, mixture.means_, mixture.covariances_)
     at_sites = Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)
@@ -120,8 +119,11 @@ def uncertainty(
         at_sites = broadcast(theta, (1,))
     scale = scales(theta, float(problem.rows.mass.sum()))
     summed = np.zeros(part_size(*theta.means.shape, robust=robust))
-    for m, rows in enumerate(_rows(problem)):
-        part = site_part(rows, at(at_sites, m), scale, robust=robust, unlabelled_weight=mixture.unlabelled_weight)
+    for m, site in enumerate(problem.rows.sites):
+        assert isinstance(site.values, Chunks)  # as `prepare_on_disk` gives them
+        part = site_part(
+            site.values, at(at_sites, m), scale, robust=robust, unlabelled_weight=mixture.unlabelled_weight
+        )
         summed = agreed(np.stack([summed, part]))  # in whole steps: the same as the sum of all parts at once
         watch(m + 1)
     result = Uncertainty(theta, *concluded(summed, scale, features, robust=robust), robust)
@@ -144,8 +146,6 @@ def _problem(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, featu
     if not on_disk(X):
         X = validate_data(mixture, X, dtype=np.float64, reset=False, ensure_all_finite=False)
         check_cells(X, features)
-        X = _chunks(X, y, sites, sample_weight)
-        y, sites, sample_weight = None, None, None
     problem = prepare_on_disk(
         X, y, sites, sample_weight, n_components=mixture.n_components, network="circle", mixing="row", seed=0,
         device="cpu", unlabelled_weight=mixture.unlabelled_weight,
@@ -189,28 +189,6 @@ def _refuse_other_rows(mixture: Any, mass: NDArray, sites: NDArray) -> None:
         raise DataError(
             f"{where} {mass[m]:.10g} rows (by weight), the fit had {fitted[m]:.10g}{more}; give the rows of the fit"
         )
-
-
-def _chunks(X: NDArray, y: Any, sites: Any, sample_weight: Any) -> Any:
-    """Rows in memory as chunks, by site if sites are given."""
-    n = len(X)
-    labels = None if y is None else label_column(y, n)
-    v = check_row_weights(sample_weight, n)
-    if sites is None:
-        return of_array(X, labels, v)
-    codes, names = site_of_rows(sites, n)
-    return {name: of_array(X, labels, v, np.flatnonzero(codes == m)) for m, name in enumerate(names.tolist())}
-
-
-def _rows(problem: Problem) -> Iterator[Chunks]:
-    """Each site's rows, labels as component numbers."""
-    for site in problem.rows.sites:
-        assert isinstance(site.values, Chunks)
-        yield site.values
-
-
-def _columns(n_features: int) -> list[str]:
-    return [f"column {j}" for j in range(n_features)]
 
 
 def _warn_if_far(result: Uncertainty, at_sites: Theta, sites: NDArray, features: list[str]) -> None:

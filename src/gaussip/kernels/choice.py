@@ -7,6 +7,7 @@ runs on any array library.
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,32 +38,18 @@ WIDE = Kernel("wide", wide.lay_out, wide.moments)
 def kernel_for(means: Array) -> Kernel:
     """The fastest kernel for means (..., K, p), by their shape, type and device."""
     n_components, n_features = means.shape[-2:]
-    few = n_components <= MOST_COMPONENTS
     if namespace(means) is np and means.dtype == np.float64 and on_cpu() is not None:
-        return _fused() if few and n_features <= FUSED_FEATURES else _tiled()
+        fused = n_components <= MOST_COMPONENTS and n_features <= FUSED_FEATURES
+        return _loaded("fused", "cpu.few_features") if fused else _loaded("tiled", "cpu.many_features")
     if getattr(means, "is_cuda", False):
         from gaussip.kernels.cuda.kernel import is_worth_it
 
-        return _cuda() if is_worth_it(n_features, n_components) else WIDE
+        return _loaded("cuda", "cuda.kernel") if is_worth_it(n_features, n_components) else WIDE
     return WIDE if n_features > FUSED_FEATURES else REFERENCE
 
 
 @cache
-def _fused() -> Kernel:
-    from gaussip.kernels.cpu import few_features as cpu
-
-    return Kernel("fused", cpu.lay_out, cpu.moments)
-
-
-@cache
-def _tiled() -> Kernel:
-    from gaussip.kernels.cpu import many_features as tiled
-
-    return Kernel("tiled", tiled.lay_out, tiled.moments)
-
-
-@cache
-def _cuda() -> Kernel:
-    from gaussip.kernels.cuda import kernel as cuda
-
-    return Kernel("cuda", cuda.lay_out, cuda.moments)
+def _loaded(name: str, module: str) -> Kernel:
+    """A kernel of a module that is imported at its first use."""
+    kernel = import_module(f"gaussip.kernels.{module}")
+    return Kernel(name, kernel.lay_out, kernel.moments)

@@ -2,26 +2,17 @@
 
 import numpy as np
 
-from gaussip.arrays import NDArray, precision_factor
+from gaussip.arrays import NDArray, precision_factor, slices
 from gaussip.mixture.theta import Theta
 
 BLOCK_ROWS = 100_000  # computed together, so that only the result grows with the rows
 
 
 def log_joint(X: NDArray, theta: Theta) -> NDArray:
-    """log(alpha_k phi_k(x_i)) of every row and component.
+    """log(alpha_k phi_k(x_i)) of every row and component, (n, K).
 
     Computed from x - mu_k, not from sums about a centre as in the hot function: slower, but accurate for small
     components far from the centre.
-
-    Parameters
-    ----------
-    X : (n, p)
-    theta : Theta without leading axes
-
-    Returns
-    -------
-    (n, K)
     """
     factors = precision_factor(theta.covariances)
     log_factor = np.log(np.diagonal(factors, axis1=-2, axis2=-1)).sum(axis=-1)
@@ -33,8 +24,7 @@ def log_joint(X: NDArray, theta: Theta) -> NDArray:
 def responsibilities(X: NDArray, theta: Theta) -> tuple[NDArray, NDArray]:
     """Responsibilities (n, K) and log-densities (n,) of every row."""
     shares, densities = np.empty((len(X), len(theta.weights))), np.empty(len(X))
-    for first in range(0, len(X), BLOCK_ROWS):
-        part = slice(first, first + BLOCK_ROWS)
+    for part in slices(len(X), BLOCK_ROWS):
         joint = log_joint(X[part], theta)
         top = joint.max(axis=1, keepdims=True)
         share = np.exp(joint - top)

@@ -143,12 +143,7 @@ def reorder(theta: Theta, order: NDArray) -> Theta:
 
 
 def align(theta: Theta, reference: Theta) -> Theta:
-    """Components renumbered to match a reference, by optimal matching.
-
-    Parameters
-    ----------
-    theta : Theta with any leading axes
-    reference : Theta without leading axes
+    """Components (..., K) renumbered to match a reference (K,), by optimal matching.
 
     The matching minimises the summed squared distance over (alpha, mu, vech Sigma), the paper's MSE.
     """

@@ -22,14 +22,13 @@ def star(n_sites: int) -> nx.DiGraph:
 
     .. [1] Wu, Huang, Wang (2023), Network gradient descent algorithm for decentralized federated learning.
     """
-    _at_least(n_sites, 2, "star")
+    _check(n_sites, "star")
     return nx.star_graph(n_sites - 1).to_directed()
 
 
 def circle(n_sites: int, degree: int = 1) -> nx.DiGraph:
     """Site m hears sites m+1, ..., m+degree (mod M), one way. SE(W) = 0."""
-    _at_least(n_sites, 2, "circle")
-    _degree_fits(n_sites, degree, "circle")
+    _check(n_sites, "circle", degree)
     graph = nx.DiGraph()
     graph.add_nodes_from(range(n_sites))
     graph.add_edges_from(((m + d) % n_sites, m) for m in range(n_sites) for d in range(1, degree + 1))
@@ -41,8 +40,7 @@ def fixed_degree(n_sites: int, degree: int, seed: int | np.random.Generator | No
 
     A draw may leave a site that nobody hears: the network is drawn again until every site reaches every other.
     """
-    _at_least(n_sites, 2, "fixed-degree")
-    _degree_fits(n_sites, degree, "fixed-degree")
+    _check(n_sites, "fixed-degree", degree)
     rng = np.random.default_rng(seed)
 
     def draw() -> nx.DiGraph:
@@ -65,25 +63,25 @@ def fixed_degree_both(n_sites: int, degree: int, seed: int | np.random.Generator
 
 def complete(n_sites: int) -> nx.DiGraph:
     """Every site hears every other."""
-    _at_least(n_sites, 2, "complete")
+    _check(n_sites, "complete")
     return nx.complete_graph(n_sites, create_using=nx.DiGraph)
 
 
 def ring(n_sites: int) -> nx.DiGraph:
     """Site m and site m+1 (mod M) hear each other: the circle, two ways."""
-    _at_least(n_sites, 2, "ring")
+    _check(n_sites, "ring")
     return nx.cycle_graph(n_sites).to_directed() if n_sites > 2 else complete(2)
 
 
 def chain(n_sites: int) -> nx.DiGraph:
     """Site m and site m+1 hear each other, without closing the ring."""
-    _at_least(n_sites, 2, "chain")
+    _check(n_sites, "chain")
     return nx.path_graph(n_sites).to_directed()
 
 
 def grid(n_sites: int) -> nx.DiGraph:
     """The most square rectangle of sites, each hearing those beside, above and below it; a chain if M is prime."""
-    _at_least(n_sites, 2, "grid")
+    _check(n_sites, "grid")
     rows = max(r for r in range(1, math.isqrt(n_sites) + 1) if n_sites % r == 0)
     columns = n_sites // rows
     lattice = nx.grid_2d_graph(rows, columns)
@@ -92,7 +90,7 @@ def grid(n_sites: int) -> nx.DiGraph:
 
 def erdos_renyi(n_sites: int, probability: float, seed: int | np.random.Generator | None = None) -> nx.DiGraph:
     """Each pair of sites hears each other with the given probability; drawn again until connected."""
-    _at_least(n_sites, 2, "erdos-renyi")
+    _check(n_sites, "erdos-renyi")
     if not 0 < probability <= 1:
         raise NetworkError(f"erdos-renyi({probability:g}): the probability must lie in (0, 1]")
     rng = np.random.default_rng(seed)
@@ -104,8 +102,7 @@ def erdos_renyi(n_sites: int, probability: float, seed: int | np.random.Generato
 
 def random_regular(n_sites: int, degree: int, seed: int | np.random.Generator | None = None) -> nx.DiGraph:
     """Each site and ``degree`` others hear each other, drawn uniformly; drawn again until connected."""
-    _at_least(n_sites, 2, "random-regular")
-    _degree_fits(n_sites, degree, "random-regular")
+    _check(n_sites, "random-regular", degree)
     if n_sites * degree % 2:
         raise NetworkError(
             f"random-regular({degree}) over {n_sites} sites: sites times degree must be even; "
@@ -127,11 +124,8 @@ def _until_connected(draw: Callable[[], nx.DiGraph], name: str) -> nx.DiGraph:
     )
 
 
-def _at_least(n_sites: int, least: int, name: str) -> None:
-    if n_sites < least:
-        raise NetworkError(f"a {name} network needs at least {least} sites, not {n_sites}")
-
-
-def _degree_fits(n_sites: int, degree: int, name: str) -> None:
+def _check(n_sites: int, name: str, degree: int = 1) -> None:
+    if n_sites < 2:
+        raise NetworkError(f"a {name} network needs at least 2 sites, not {n_sites}")
     if not 1 <= degree < n_sites:
         raise NetworkError(f"{name}({degree}) over {n_sites} sites: the degree must lie in 1..{n_sites - 1}")

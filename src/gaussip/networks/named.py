@@ -38,7 +38,7 @@ def parse(name: str) -> tuple[Named, list[Any]]:
     """The network of a name, and the argument in its brackets."""
     match = re.fullmatch(r"\s*([a-z-]+?)\s*(?:\(\s*([^()]*?)\s*\))?\s*", name)
     if match is None or match[1] not in NETWORKS:
-        raise NetworkError(f"there is no network {name!r}; there are: {', '.join(usages())}")
+        raise NetworkError(f"there is no network {name!r}; there are: {', '.join(map(usage, NETWORKS))}")
     network, text = NETWORKS[match[1]], match[2]
     if not text:
         if network.required:
@@ -67,8 +67,3 @@ def usage(name: str) -> str:
     network = NETWORKS[name]
     letter = {int: "D", float: "P"}.get(network.argument, "") if network.argument else ""
     return f"{name}({letter})" if network.required else f"{name} or {name}({letter})" if letter else name
-
-
-def usages() -> list[str]:
-    """How every name is written."""
-    return [usage(name) for name in NETWORKS]

@@ -19,7 +19,7 @@ def mixing_weights(
     mixing: str = "row",
     seed: int | np.random.Generator | None = None,
 ) -> sparse.csr_array:
-    """W of a network over the given sites, checked.
+    """W of a network over the given sites, (M, M) with sorted columns, checked.
 
     Parameters
     ----------
@@ -29,10 +29,6 @@ def mixing_weights(
     mixing : ``"row"`` (the paper's: row-normalised adjacency; edge attributes ``weight`` count) or
         ``"metropolis"`` (two-way networks only; symmetric, so all sites have the same weight)
     seed : for networks drawn at random
-
-    Returns
-    -------
-    (M, M) sparse array with sorted columns
     """
     check(mixing=mixing)
     if len(sites) == 1:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gaussip.arrays import NDArray
+from gaussip.arrays import NDArray, slices
 from gaussip.errors import DataError, GaussipError, LabelError, SettingError, Text, some
 from gaussip.settings import check
 
@@ -18,8 +18,7 @@ LARGEST_NUMBER = 2**53  # beyond, different whole numbers are the same float
 def check_cells(X: NDArray, names: Sequence[str] | None = None) -> None:
     """Refuse cells that are missing, infinite or huge, and say how many in which column."""
     counts = np.zeros((3, X.shape[1]), dtype=int)
-    for first in range(0, len(X), CHECK_ROWS):
-        part = X[first : first + CHECK_ROWS]
+    for part in (X[rows] for rows in slices(len(X), CHECK_ROWS)):
         huge = np.isfinite(part) & (np.abs(part) > LARGEST)
         counts += np.stack([bad.sum(axis=0) for bad in (np.isnan(part), np.isinf(part), huge)])
     for bad_cells, what, remedy in zip(
@@ -112,23 +111,17 @@ def label_column(y: Any, n_rows: int) -> NDArray:
     return values
 
 
-def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[NDArray | None, NDArray]:
-    """Labels as component numbers, -1 where unlabelled, and the sorted classes they stand for.
+def encode_labels(
+    y: Any, n_rows: int, n_components: int, unlabelled_weight: Any = 1.0
+) -> tuple[NDArray | None, NDArray]:
+    """Labels as component numbers, (n,), and their sorted classes: component k is class k.
 
-    Parameters
-    ----------
-    y : None, or (n,) labels of one kind, words or whole numbers; -1, None and NaN mean unlabelled
-
-    Returns
-    -------
-    codes : (n,) integers, or None where nothing is labelled
-    classes : (C,), C <= n_components; component k is class k
+    The numbers are -1 where ``y`` is (or is None or NaN), and None where nothing is labelled.
     """
-    if y is None:
-        return None, np.empty(0, dtype=int)
-    cells = label_column(y, n_rows).tolist()
-    known = np.array([not is_unlabelled(v) for v in cells])
+    cells = [] if y is None else label_column(y, n_rows).tolist()
+    known = np.array([not is_unlabelled(v) for v in cells], dtype=bool)
     if not known.any():
+        check_unlabelled_weight(unlabelled_weight, labelled=False)
         return None, np.empty(0, dtype=int)
     seen = one_kind([v for v, k in zip(cells, known, strict=True) if k], "y", LabelError)
     if seen.dtype.kind == "f":
@@ -145,9 +138,17 @@ def encode_labels(y: Any, n_rows: int, n_components: int) -> tuple[NDArray | Non
             n=len(classes), names=some(classes.tolist()), K=n_components,
         )  # fmt: skip
         raise LabelError(text, setting="n_components")
+    check_unlabelled_weight(unlabelled_weight, labelled=True, n_unseen=n_components - len(classes))
     codes = np.full(n_rows, -1)
     codes[known] = numbers
     return codes, classes
+
+
+def feature_names(fitted: Any) -> list[str]:
+    """The names of an estimator's features; their numbers where it was fitted to an array without names."""
+    return [
+        str(v) for v in getattr(fitted, "feature_names_in_", (f"column {j}" for j in range(fitted.n_features_in_)))
+    ]
 
 
 def is_missing(value: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.arrays import NDArray
+from gaussip.arrays import NDArray, slices
 from gaussip.errors import DataError
 from gaussip.rows.checks import as_column
 
@@ -72,8 +72,7 @@ def of_array(
     size = max(1, CHUNK_BYTES // (8 * values.shape[1]))
 
     def read() -> Iterator[Chunk]:
-        for first in range(0, count, size):
-            part = slice(first, min(first + size, count))
+        for part in slices(count, size):
             at = part if rows is None else rows[part]
             columns = (None if column is None else column[at] for column in (labels, weights))
             yield Chunk(np.array(values[at]), *columns)

@@ -9,13 +9,7 @@ from scipy import sparse
 from gaussip.arrays import NDArray, to_device
 from gaussip.errors import DataError, Text
 from gaussip.networks import mixing_weights
-from gaussip.rows.checks import (
-    check_cells,
-    check_row_weights,
-    check_sites_filled,
-    check_unlabelled_weight,
-    encode_labels,
-)
+from gaussip.rows.checks import check_cells, check_row_weights, check_sites_filled, encode_labels
 from gaussip.rows.rows import Rows
 from gaussip.rows.sites import site_of_rows
 
@@ -52,24 +46,14 @@ def prepare(
     columns: Sequence[str] | None = None,
     unlabelled_weight: float = 1.0,
 ) -> Problem:
-    """Check everything a fit is given and lay it out by site.
-
-    Parameters
-    ----------
-    X : (n, p) floats
-    y : (n,) labels or None
-    sites : (n,) names or None for one site
-    columns : (p,) names for errors
-    unlabelled_weight : weight of an unlabelled row; a labelled row has weight 1
-    """
+    """Check everything a fit is given, X (n, p) of floats, and lay it out by site; ``columns`` are their names."""
     n = len(X)
     check_cells(X, columns)
     if n < n_components:
         text = Text("{n_components:{K}} is more than the n_samples={n} rows", K=n_components, n=n)
         raise DataError(text, setting="n_components")
     v = check_row_weights(sample_weight, n)
-    labels, classes = encode_labels(y, n, n_components)
-    check_unlabelled_weight(unlabelled_weight, labels is not None, n_components - len(classes))
+    labels, classes = encode_labels(y, n, n_components, unlabelled_weight)
     codes, names = site_of_rows(sites, n)
     W = mixing_weights(network, names.tolist(), mixing, seed)
 

@@ -20,7 +20,7 @@ import numpy as np
 from gaussip.arrays import Array, NDArray, indices, namespace, to_device, to_numpy
 from gaussip.errors import DataError
 from gaussip.kernels import Kernel
-from gaussip.kernels.array.reference import blocks, features_of
+from gaussip.kernels.array.reference import feature_blocks, features_of
 from gaussip.rows.chunks import Chunks
 
 
@@ -71,15 +71,12 @@ class Rows:
         if kernel.name not in self._laid:
             xp = namespace(self.centres)
             centres = xp.reshape(self.centres, (-1, self.centres.shape[-1]))
-            weights = [site.weights for site in self.sites]
-            given = None
-            if any(v is not None for v in weights):
-                dtype, device = self.centres.dtype, self.centres.device
-                given = [
-                    xp.ones((site.n_rows,), dtype=dtype, device=device) if site.weights is None else site.weights
-                    for site in self.sites
-                ]
-            self._laid[kernel.name] = kernel.lay_out([site.values for site in self.sites], given, centres)
+            values: list[Array] = [site.values for site in self.sites]
+            weights = None
+            if any(site.weights is not None for site in self.sites):
+                given = (site.weights for site in self.sites)
+                weights = [xp.ones_like(x[:, 0]) if v is None else v for x, v in zip(values, given, strict=True)]
+            self._laid[kernel.name] = kernel.lay_out(values, weights, centres)
         return self._laid[kernel.name]
 
     @classmethod
@@ -219,7 +216,7 @@ def _labelled_sums(x: Array, y: NDArray, v: Array | None, centre: Array, n_compo
         chosen = indices(known, x)
         x, y, v = xp.take(x, chosen, axis=0), y[known], None if v is None else xp.take(v, chosen, axis=0)
     total: Array = 0.0
-    for part in blocks(*x.shape):
+    for part in feature_blocks(*x.shape):
         member = xp.asarray(y[None, part] == np.arange(n_components)[:, None], device=x.device)
         member = xp.astype(member, x.dtype)
         if v is not None:

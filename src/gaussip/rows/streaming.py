@@ -19,7 +19,6 @@ from gaussip.rows.checks import (
     check_cells,
     check_row_weights,
     check_sites_filled,
-    check_unlabelled_weight,
     encode_labels,
     is_unlabelled,
     label_column,
@@ -68,8 +67,8 @@ def prepare_on_disk(
 
     Parameters
     ----------
-    X : `numpy.memmap` with y, sites and sample_weight as for an array; `Chunks` of one site; or a mapping of site
-        names to arrays, memory-mapped arrays or `Chunks`, which then bring labels and weights themselves
+    X : an array with y, sites and sample_weight; `Chunks` of one site; or a mapping of site names to arrays,
+        memory-mapped arrays or `Chunks`, which then bring labels and weights themselves
     """
     sources, names = _by_site(X, y, sites, sample_weight)
     W = mixing_weights(network, names.tolist(), mixing, seed)
@@ -79,8 +78,7 @@ def prepare_on_disk(
         raise DataError(f"sites have different numbers of columns ({some(widths)}); all need the same features")
     check_sites_filled(np.array([site.mass for site in seen]), names.tolist())
     distinct = list(dict.fromkeys(label for site in seen for label in site.labels))
-    codes, classes = encode_labels(distinct or None, len(distinct), n_components)
-    check_unlabelled_weight(unlabelled_weight, codes is not None, n_components - len(classes))
+    codes, classes = encode_labels(distinct, len(distinct), n_components, unlabelled_weight)
     known = {} if codes is None else dict(zip(distinct, codes.tolist(), strict=True))
 
     def encode(labels: NDArray) -> NDArray:
@@ -95,12 +93,14 @@ def prepare_on_disk(
 
 
 def _by_site(X: Any, y: Any, sites: Any, sample_weight: Any) -> tuple[list[Chunks], NDArray]:
-    if isinstance(X, np.memmap):
+    if isinstance(X, np.ndarray):
         if X.ndim != 2:
             raise DataError(f"X must be a table of rows and columns; this array has shape {X.shape}")
         codes, names = site_of_rows(sites, len(X))
         labels = None if y is None else label_column(y, len(X))
         v = check_row_weights(sample_weight, len(X))
+        if sites is None and not isinstance(X, np.memmap):
+            return [of_array(X, labels, v)], names
         return [of_array(X, labels, v, np.flatnonzero(codes == m)) for m in range(len(names))], names
     for name, given in (("y", y), ("sites", sites), ("sample_weight", sample_weight)):
         if given is not None:

@@ -150,9 +150,7 @@ def numeric_columns(table: pa.Table) -> list[str]:
 def read_network(path: str | os.PathLike[str], sites: Sequence[Any] | None = None) -> nx.DiGraph:
     """A directed graph from a table with columns ``sender`` and ``hearer`` and maybe ``weight``.
 
-    Parameters
-    ----------
-    sites : names of the sites, which the table writes in any way that reads the same; by default those in the table
+    Sites are those named, which the table writes in any way that reads the same; by default those in the table.
     """
     table = read_table(path, ["sender", "hearer"])
     if not {"sender", "hearer"} <= set(table.column_names):

@@ -56,13 +56,7 @@ def line_of(theta: Theta, totals: Totals, log_volume: float) -> Line:
 
 
 def agreed_criteria(mixture: Any, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> Line:
-    """The criteria of a fitted mixture, with the rows of every site at that site's estimate.
-
-    Parameters
-    ----------
-    mixture : a fitted `NetworkGaussianMixture`
-    X, y, sites, sample_weight : the rows of its fit
-    """
+    """The criteria of a fitted `NetworkGaussianMixture`, with the rows of its fit, at each site's estimate."""
     rows = np.asarray(X, dtype=float)
     K, p = mixture.means_.shape
     problem = prepare(

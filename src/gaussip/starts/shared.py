@@ -55,10 +55,15 @@ def location_and_spread(sites: Extent) -> tuple[NDArray, NDArray]:
     return centre, np.where(spread > 0, spread, 1.0)
 
 
+def extents_of(values: Sequence[NDArray], weights: Sequence[NDArray] | None = None) -> Extent:
+    """The extents of all sites' rows."""
+    sites = [extent_of(x, None if weights is None else weights[m]) for m, x in enumerate(values)]
+    return Extent(*map(np.stack, zip(*sites, strict=True)))
+
+
 def spread_of(values: Sequence[NDArray], weights: Sequence[NDArray] | None = None) -> NDArray:
     """The overall standard deviation of each feature of the sites' rows."""
-    sites = [extent_of(x, None if weights is None else weights[m]) for m, x in enumerate(values)]
-    return location_and_spread(Extent(*map(np.stack, zip(*sites, strict=True))))[1]
+    return location_and_spread(extents_of(values, weights))[1]
 
 
 def site_centres(
@@ -146,24 +151,21 @@ def common_within(shared: Sequence[Centres]) -> NDArray:
     return np.asarray(sum(site.within for site in shared) / np.concatenate([site.counts for site in shared]).sum())
 
 
-def kmeans(
-    values: Sequence[NDArray],
-    n_components: int,
-    seed: int,
-    weights: Sequence[NDArray] | None = None,
-    min_count: int = MIN_COUNT,
-) -> Theta:
-    """The decentralised k-means start: every site shares centres once, and all compute the same start.
+def all_centres(
+    values: Sequence[NDArray], n_groups: int, spread: NDArray, seed: int, weights: Sequence[NDArray] | None = None
+) -> list[Centres]:
+    """The centres of all sites; with one site nothing is shared, and `MIN_COUNT` does not apply."""
+    least = MIN_COUNT if len(values) > 1 else 1
+    by_site = zip(values, [None] * len(values) if weights is None else weights, strict=True)
+    return [site_centres(x, n_groups, spread, seed, v, least) for x, v in by_site]
 
-    With one site nothing is shared, and ``min_count`` does not apply.
-    """
+
+def kmeans(
+    values: Sequence[NDArray], n_components: int, seed: int, weights: Sequence[NDArray] | None = None
+) -> Theta:  # fmt: skip
+    """The decentralised k-means start: every site shares centres once, and all compute the same start."""
     spread = spread_of(values, weights)
-    least = min_count if len(values) > 1 else 1
-    shared = [
-        site_centres(x, n_components, spread, seed, None if weights is None else weights[m], least)
-        for m, x in enumerate(values)
-    ]
-    return from_centres(shared, n_components, spread, seed)
+    return from_centres(all_centres(values, n_components, spread, seed, weights), n_components, spread, seed)
 
 
 def labelled_classes(rows: Rows) -> Classes:
@@ -176,11 +178,9 @@ def labelled_classes(rows: Rows) -> Classes:
 
 
 def classes_of(sums: NDArray, centres: NDArray) -> Classes:
-    """The labelled rows by class, summed over sites; classes without rows have count and mean zero.
+    """The labelled rows by class, from the sums (M, K, f) of their features about their site's centre (M, p).
 
-    Parameters
-    ----------
-    sums : (M, K, f), sums of the labelled rows' features about their site's centre (M, p)
+    Classes without rows have count and mean zero.
     """
     zeros = np.zeros((sums.shape[-2], centres.shape[-1]))
     counts, totals, _ = unpack(about_means(sums, centres, zeros).sum(axis=0))

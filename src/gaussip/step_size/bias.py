@@ -24,8 +24,6 @@ from gaussip.networks import stationary_weights
 from gaussip.rows.moments import Shrinkage, moments, summary
 from gaussip.rows.rows import Rows
 
-Average = Callable[[Psi], Psi]  #: of all sites' psi, (M, K, f) to (M, K, f)
-
 MEMORY = 8  # steps that Anderson's method remembers
 EXACT = 1e-9  # largest residual of a fixed point, in standard units
 MOST = 400  # passes over the rows for one fixed point
@@ -71,22 +69,23 @@ class SiteMaps:
         """A common psi at all sites, (M, K, f)."""
         return np.broadcast_to(psi, (*self.rows.shape, *psi.shape))
 
-    def average(self, eta: float) -> Average:
-        """A at this eta; zero for its limit."""
+    def average(self, eta: float) -> Callable[[Psi], Psi]:
+        """A at this eta, of all sites' psi (M, K, f); zero for its limit."""
         M = self.W.shape[0]
         if eta == 0:
             return lambda psi: self.everywhere(np.tensordot(self._stationary, psi, axes=1))
         solve = sparse.linalg.factorized(sparse.csc_array(sparse.eye_array(M) - (1 - eta) * self.W))
         return lambda psi: eta * solve(psi.reshape(M, -1)).reshape(psi.shape)
 
-    def mixed(self, psi: Psi) -> Psi:
-        """W psi."""
-        return (self.W @ psi.reshape(psi.shape[0], -1)).reshape(psi.shape)
-
     def limit(self, eta: float, near: Psi) -> Psi | None:
         """Every site's psi at MNEM's fixed point, (M, K, f), starting from a psi nearby; None if there is none."""
         average = self.average(eta)
-        return fixed_point(lambda psi: average(self.factor * self(self.mixed(psi))), near, self.are_mixtures)
+
+        def step(psi: Psi) -> Psi:
+            mixed = self.W @ psi.reshape(psi.shape[0], -1)
+            return average(self.factor * self(mixed.reshape(psi.shape)))
+
+        return fixed_point(step, near, self.are_mixtures)
 
     def are_mixtures(self, psi: Psi) -> bool:
         """Whether every psi is a mixture."""

@@ -16,6 +16,7 @@ from gaussip.estimator import NetworkGaussianMixture
 from gaussip.inference.information import parameter_names
 from gaussip.mixture.theta import Theta
 from gaussip.networks import measures
+from gaussip.rows.checks import feature_names
 from gaussip.rows.moments import shrinkage_of
 from gaussip.rows.problem import Problem, seeds_of
 from gaussip.rows.streaming import on_disk
@@ -203,13 +204,11 @@ def _worst(settings: NetworkGaussianMixture, problem: Problem, outlook: Outlook,
     farthest = outlook.farthest(eta)
     if farthest is None:
         return None
-    columns = [f"column {j}" for j in range(settings.n_features_in_)]
-    features = getattr(settings, "feature_names_in_", columns)
     k, classes = farthest.component, problem.classes.tolist()
     return Worst(
         site=str(problem.sites[farthest.site]),
         component=str(classes[k]) if k < len(classes) else f"component {k}",
-        parameter=parameter_names([str(name) for name in features])[farthest.parameter],
+        parameter=parameter_names(feature_names(settings))[farthest.parameter],
         errors=farthest.errors,
     )
 

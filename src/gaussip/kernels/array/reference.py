@@ -6,7 +6,7 @@ The features (1, z, vech(zz')) of a block of rows are a matrix; log-densities an
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gaussip.arrays import Array, namespace
+from gaussip.arrays import Array, namespace, slices
 from gaussip.kernels.array.algebra import log_density_coefficients, moments_of_sums
 from gaussip.mixture.theta import Theta, width
 
@@ -24,12 +24,9 @@ class Laid(NamedTuple):
 
     def blocks(self) -> Iterator[tuple[Array, Array | None]]:
         """Features (f, b) and row weights (b,) of one block of rows after the other."""
-        for number, part in enumerate(blocks(*self.values.shape)):
-            features = self.held[number] if self.held is not None else self._features(part)
+        for number, part in enumerate(feature_blocks(*self.values.shape)):
+            features = features_of(self.values[part, :] - self.centre) if self.held is None else self.held[number]
             yield features, None if self.weights is None else self.weights[part]
-
-    def _features(self, part: slice) -> Array:
-        return features_of(self.values[part, :] - self.centre)
 
 
 def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: Array) -> list[Laid]:
@@ -80,8 +77,6 @@ def features_of(z: Array) -> Array:
     return xp.concat([xp.ones_like(columns[:1, :]), columns, *products], axis=0)
 
 
-def blocks(n_rows: int, n_features: int) -> Iterator[slice]:
+def feature_blocks(n_rows: int, n_features: int) -> Iterator[slice]:
     """The rows in parts whose features take a block."""
-    size = max(32, BLOCK_BYTES // (8 * width(n_features)))
-    for first in range(0, n_rows, size):
-        yield slice(first, min(first + size, n_rows))
+    return slices(n_rows, max(32, BLOCK_BYTES // (8 * width(n_features))))

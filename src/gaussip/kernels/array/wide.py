@@ -3,12 +3,12 @@
 The rows of sites of like sizes are padded to one length with rows of weight zero, so that a product covers them all.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from gaussip.arrays import Array, indices, namespace, precision_factor
+from gaussip.arrays import Array, indices, namespace, precision_factor, slices
 from gaussip.kernels.array.algebra import log_constant, log_density_coefficients, moments_of_sums
 from gaussip.mixture.theta import Theta, vech
 
@@ -75,7 +75,7 @@ def _sums(group: Group, theta: Theta, centres: Array) -> tuple[Array, Array]:
     apart = means - xp.take(centres, group.sites, axis=0)[:, None, :]
     S0, first = xp.zeros_like(weights), xp.zeros_like(means)
     squares, log_likelihood = xp.zeros_like(covariances), xp.zeros_like(weights[:, 0])
-    for part in _blocks(group.z.shape[1], S * p * K):
+    for part in slices(group.z.shape[1], max(64, BLOCK_BYTES // (8 * S * p * K))):
         z, v = group.z[:, None, part, :], group.weights[:, part]  # (S, 1, b, p)
         white = (z - apart[:, :, None, :]) @ xp.matrix_transpose(factor)  # (S, K, b, p)
         density = constant[..., None] - 0.5 * xp.sum(white * white, axis=-1)
@@ -89,9 +89,3 @@ def _sums(group: Group, theta: Theta, centres: Array) -> tuple[Array, Array]:
         squares = squares + xp.matrix_transpose(scaled) @ z
         log_likelihood = log_likelihood + xp.sum(v * (top + xp.log(norm))[:, 0, :], axis=-1)
     return xp.concat([S0[..., None], first, vech(squares)], axis=-1), log_likelihood
-
-
-def _blocks(n_rows: int, numbers_per_row: int) -> Iterator[slice]:
-    size = max(64, BLOCK_BYTES // (8 * numbers_per_row))
-    for first in range(0, n_rows, size):
-        yield slice(first, min(first + size, n_rows))

@@ -43,13 +43,7 @@ class Workspace(NamedTuple):
         """Empty arrays of these sizes."""
         S, K, p, f = n_sites, n_components, n_features, width(n_features)
         shapes = ((S, K), (S, K, p), (S, K, p, p), (S, K, f), (n_tasks, K, f), (n_tasks,))
-        rooms = _rooms(K, p)
-        return cls(rooms, threads.Team(), *map(np.empty, shapes))
-
-    def take_in(self, theta: Theta) -> None:
-        """Copy a theta."""
-        for mine, given in zip((self.weights, self.means, self.covariances), theta, strict=True):
-            np.copyto(mine, given)
+        return cls(_rooms(K, p), threads.Team(), *map(np.empty, shapes))
 
 
 class Laid(NamedTuple):
@@ -112,7 +106,8 @@ def moments(
         space = Workspace.of(S, K, p, n_tasks)
         space.team.lock.acquire()
     try:
-        space.take_in(theta)
+        for mine, given in zip((space.weights, space.means, space.covariances), theta, strict=True):
+            np.copyto(mine, given)
         arrays = (laid.z, laid.weights, laid.tasks, centres, *space[2:], laid.features, (0,) * K)
 
         def work(looks: int) -> int:

@@ -8,28 +8,19 @@ kept in registers over a block. No array grows with the number of rows.
 from functools import reduce
 from typing import Any
 
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from gaussip.kernels.cpu.compiling import compiled
-from gaussip.kernels.cpu.vectors import INT, LANES, REGISTERS, VECTOR, Vectors
-
-
-def integer(value: int) -> Any:
-    """A constant of LLVM."""
-    return ir.Constant(INT, value)
-
+from gaussip.kernels.cpu.vectors import INT, LANES, REGISTERS, VECTOR, Vectors, integer
+from gaussip.mixture.theta import width
 
 BLOCK = 32  # vectors; the product of so many norms, each at most K, cannot overflow
 
 
-@compiled(nogil=True)
 def scratch_size(n_components: int, n_features: int) -> int:
     """Float64 that a pass needs beside the rows and the sums."""
-    width = (n_features + 1) * (n_features + 2) // 2
-    return LANES * n_components * (BLOCK + width)
+    return LANES * n_components * (BLOCK + width(n_features))
 
 
 def tiles(n_features: int, registers: int) -> list[list[tuple[int, int]]]:
@@ -57,7 +48,7 @@ class _Pass:
     def __init__(self, builder: Any, n_features: int, n_components: int, weighted: bool) -> None:
         self.b, self.V = builder, Vectors(builder)
         self.p, self.K, self.weighted = n_features, n_components, weighted
-        self.f = (n_features + 1) * (n_features + 2) // 2
+        self.f = width(n_features)
 
     def write(self, z: Any, count: Any, coefficients: Any, weights: Any, scratch: Any, sums: Any) -> Any:
         """All blocks, then the lanes together; returns the log-likelihood."""

@@ -173,17 +173,11 @@ if hasattr(os, "register_at_fork"):
 
 
 class Team:
-    """The calling thread and its helpers at one computation that is done again and again on the same arrays.
-
-    Attributes
-    ----------
-    counters : what `take` and `done` count with
-    lock : held by the caller during a piece of work
-    """
+    """The calling thread and its helpers at one computation that is done again and again on the same arrays."""
 
     def __init__(self) -> None:
-        self.counters = np.zeros(24, dtype=np.int64)
-        self.lock = threading.Lock()
+        self.counters = np.zeros(24, dtype=np.int64)  #: what `take` and `done` count with
+        self.lock = threading.Lock()  #: held by the caller during a piece of work
         self._owner = os.getpid()
         self._vain = self._rest = 0
 

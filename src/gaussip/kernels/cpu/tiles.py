@@ -8,14 +8,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from gaussip.kernels.cpu.vectors import INT, REGISTERS, VECTOR, Vectors
+from gaussip.kernels.cpu.vectors import REGISTERS, VECTOR, Vectors, integer
 
 HEIGHT = 8 if REGISTERS == 32 else 4
 BREADTH = 3  # vectors: HEIGHT * BREADTH sums, and what is multiplied, fill the registers
-
-
-def _constant(value: int) -> Any:
-    return ir.Constant(INT, value)
 
 
 class _Tile:
@@ -30,10 +26,10 @@ class _Tile:
         b, V = self.b, self.V
         with cgutils.for_range(b, count) as loop:
             here = b.gep(right[0], [b.mul(loop.index, right[1])])
-            columns = [V.load(here, _constant(j)) for j in range(len(self.sums[0]))]
+            columns = [V.load(here, integer(j)) for j in range(len(self.sums[0]))]
             first = b.gep(left[0], [b.mul(loop.index, left[1])])
             for i, sums in enumerate(self.sums):
-                factor = V.spread(b.gep(first, [b.mul(_constant(i), left[2])]), 0)
+                factor = V.spread(b.gep(first, [b.mul(integer(i), left[2])]), 0)
                 for column, total in zip(columns, sums, strict=True):
                     b.store(V.fma(factor, column, b.load(total)), total)
 
@@ -58,14 +54,14 @@ def add_product(context: Any, left: Any, right: Any, count: Any, out: Any, bread
         first, second, (begin, stride) = (_place(target, builder, signature, arguments, n) for n in (0, 1, 3))
         tile = _Tile(builder, breadth.count)
         V = tile.V
-        rows = [builder.gep(begin, [builder.mul(_constant(i), stride)]) for i in range(HEIGHT)]
+        rows = [builder.gep(begin, [builder.mul(integer(i), stride)]) for i in range(HEIGHT)]
         for row, sums in zip(rows, tile.sums, strict=True):
             for j, total in enumerate(sums):
-                builder.store(V.load(row, _constant(j)), total)
+                builder.store(V.load(row, integer(j)), total)
         tile.add(first, second, arguments[2])
         for row, sums in zip(rows, tile.sums, strict=True):
             for j, total in enumerate(sums):
-                V.store(builder.load(total), row, _constant(j))
+                V.store(builder.load(total), row, integer(j))
         return target.get_dummy_value()
 
     return types.void(left, right, types.int64, out, breadth), codegen
@@ -86,7 +82,7 @@ def subtract_squares(context: Any, left: Any, right: Any, count: Any, out: Any, 
         for i, sums in enumerate(tile.sums):
             row = [builder.load(total) for total in sums]
             norm = V.total(reduce(lambda norm, entry: V.fma(entry, entry, norm), row, V.constant(0.0)))
-            target_row = builder.gep(begin, [_constant(i)])
+            target_row = builder.gep(begin, [integer(i)])
             half = builder.fmul(norm, ir.Constant(norm.type, 0.5))
             builder.store(builder.fsub(builder.load(target_row), half), target_row)
         return target.get_dummy_value()

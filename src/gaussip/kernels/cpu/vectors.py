@@ -18,6 +18,11 @@ DOUBLE = ir.DoubleType()
 INT = ir.IntType(64)
 
 
+def integer(value: int) -> Any:
+    """A constant of LLVM."""
+    return ir.Constant(INT, value)
+
+
 def _machine() -> tuple[int, int]:
     """Lanes of a vector, and vector registers, of this CPU."""
     features = llvm.get_host_cpu_features()
@@ -84,12 +89,12 @@ class Vectors:
         self.builder.store(value, self._place(pointer, index), align=8)
 
     def _place(self, pointer: Any, index: Any) -> Any:
-        first = self.builder.gep(pointer, [self.builder.mul(index, ir.Constant(INT, LANES))])
+        first = self.builder.gep(pointer, [self.builder.mul(index, integer(LANES))])
         return self.builder.bitcast(first, VECTOR.as_pointer())
 
     def spread(self, pointer: Any, number: int) -> Any:
         """The float64 at a fixed place behind a pointer, in every lane."""
-        value = self.builder.load(self.builder.gep(pointer, [ir.Constant(INT, number)]))
+        value = self.builder.load(self.builder.gep(pointer, [integer(number)]))
         undefined = ir.Constant(VECTOR, ir.Undefined)
         first = self.builder.insert_element(undefined, value, ir.Constant(_SHORT, 0))
         everywhere = ir.Constant(ir.VectorType(_SHORT, LANES), [0] * LANES)

@@ -50,14 +50,7 @@ class _Kernel(NamedTuple):
 
 
 def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: Array) -> CudaRows:
-    """The rows of all sites, laid out once for many calls of `moments`.
-
-    Parameters
-    ----------
-    values : one (n_m, p) tensor per site, on the device; n_m may be zero
-    weights : one (n_m,) tensor of row weights per site, or None where every row weighs one
-    centres : (..., p), one centre per site
-    """
+    """The rows of all sites, laid out once for many calls of `moments`; a site may have none."""
     import torch
 
     p, device = centres.shape[-1], centres.device
@@ -93,21 +86,7 @@ def lay_out(values: Sequence[Array], weights: Sequence[Array] | None, centres: A
 def moments(
     laid: CudaRows, theta: Theta, centres: Array, labelled: Array | None, reg_covar: float
 ) -> tuple[Array, Array]:
-    """The moments of each site's rows at that site's theta, as `gaussip.rows.moments.moments` defines them.
-
-    Parameters
-    ----------
-    laid : the rows of S sites
-    theta : Theta (..., K, ...)
-    centres : (..., p), those the rows were laid out with
-    labelled : (..., K, f) sums of the labelled rows' features about the centres, or None
-    reg_covar : added to the diagonal of every covariance, as S2 += reg_covar * S0 * I
-
-    Returns
-    -------
-    sums : (..., K, f) with f = 1 + p + p(p+1)/2: S0, S1 and vech S2 of each component
-    log_likelihood : (...)
-    """
+    """The moments of each site's rows at that site's theta, as `gaussip.rows.moments.moments` defines them."""
     weights, means, covariances, centres = (a.contiguous() for a in (*theta, centres))
     labelled = None if labelled is None else labelled.contiguous()
     coefficients = _coefficients(weights, means, covariances, centres)
@@ -156,10 +135,7 @@ def _finish(
 
 
 def healthy(weights: Array, means: Array, covariances: Array, least: float) -> Array:
-    """Whether each site's theta is a mixture: (...) booleans.
-
-    True where everything is finite, all weights exceed ``least`` and all covariances are positive definite.
-    """
+    """As `gaussip.mixture.validity.healthy`, for weights above ``least``."""
     import torch
 
     *lead, K, p = means.shape

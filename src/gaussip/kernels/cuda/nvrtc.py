@@ -40,14 +40,9 @@ class Function(NamedTuple):
 
 @functools.cache
 def load(source: str, name: str, options: tuple[str, ...], device: int, shared: int = 0) -> Function:
-    """The kernel ``name`` of some CUDA C++ source, compiled for a device and loaded on it.
+    """The ``extern "C"`` kernel ``name`` of some CUDA C++ source, compiled for a device and loaded on it.
 
-    Parameters
-    ----------
-    source : text of the program; the kernel must be ``extern "C"``
-    options : for the compiler, such as ``-DP=6``
-    device : number of the CUDA device
-    shared : bytes of dynamic shared memory every launch takes
+    Every launch takes ``shared`` bytes of dynamic shared memory.
     """
     handle = ctypes.c_void_p()
     with _context(device):
@@ -113,7 +108,9 @@ def _module(source: str, options: tuple[str, ...], device: int) -> ctypes.c_void
 
     driver, compiler, module = _driver(), _compiler(), ctypes.c_void_p()
     options = (*options, _target(compiler, *torch.cuda.get_device_capability(device)), "--std=c++17")
-    file = _cache_folder() / f"{_digest(source, options, _version(compiler))}.cubin"
+    digest = hashlib.sha256("\0".join((source, *options, _version(compiler))).encode()).hexdigest()
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    file = Path(root) / "gaussip" / "cuda" / f"{digest}.cubin"
     with contextlib.suppress(OSError):
         if driver.cuModuleLoadData(ctypes.byref(module), file.read_bytes()) == 0:
             return module
@@ -210,15 +207,6 @@ def _version(compiler: ctypes.CDLL) -> str:
     major, minor = ctypes.c_int(), ctypes.c_int()
     _ask(compiler, "nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
     return f"{major.value}.{minor.value}"
-
-
-def _digest(source: str, options: tuple[str, ...], version: str) -> str:
-    return hashlib.sha256("\0".join((source, *options, version)).encode()).hexdigest()
-
-
-def _cache_folder() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(root) / "gaussip" / "cuda"
 
 
 def _keep(file: Path, code: bytes) -> None:

@@ -129,12 +129,7 @@ def _to_come(before: float, last: float) -> float:
 
 
 def best_of(starts: Iterable[Theta], rule: Rule, labelled: int = 0) -> Steps:
-    """The highest mixture reached from the starts, and then by moves from the best so far.
-
-    Parameters
-    ----------
-    labelled : the number of components that belong to classes, which come first: moves keep them
-    """
+    """The highest mixture reached from the starts and then by moves, which keep the first ``labelled`` components."""
     best = yield from highest(starts, rule)
     if best is None:
         raise StartError(

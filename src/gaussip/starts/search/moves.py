@@ -16,9 +16,7 @@ PAIRS = 3  # to merge: those that overlap most
 def moves(theta: Theta, labelled: int) -> list[Theta]:
     """Mixtures with the same number of components, in which a pair is merged and another component is split.
 
-    Parameters
-    ----------
-    labelled : the number of components that belong to classes, which come first: they keep their numbers
+    The first ``labelled`` components belong to classes: they keep their numbers.
     """
     mixtures = []
     for i, j in nearest_pairs(theta, labelled)[:PAIRS]:

@@ -17,7 +17,7 @@ from gaussip.starts import shared as start
 from gaussip.starts.search.climb import Totals, part_of
 from gaussip.starts.search.numbers import over
 from gaussip.starts.search.standard import standard_centres, standard_classes, unit_of_extents
-from gaussip.starts.shared import MIN_COUNT, Centres, Classes, Extent
+from gaussip.starts.shared import Centres, Classes
 
 Result = TypeVar("Result")
 
@@ -28,12 +28,9 @@ def run(
     unit: Unit,
     watch: Callable[[Theta], None] | None = None,
 ) -> Result:
-    """Run a search to its result.
+    """Run a search to its result; ``watch`` is called after every pass over the rows.
 
-    Parameters
-    ----------
-    rows : (M,), with labels for at least as many components as the search has
-    watch : called after every pass over the rows
+    The rows (M,) have labels for at least as many components as the search has.
     """
     like, of_components = rows.centres, dict[int, Rows]()
     xp = namespace(like)
@@ -80,19 +77,12 @@ def searched(
 def shared_by(
     values: Sequence[NDArray], weights: Sequence[Any] | None, rows: Rows, n_groups: int, seed: int
 ) -> tuple[Unit, list[Centres], Classes | None]:
-    """What sites share before a search: the unit, and in it their centres and the sums of their labelled rows.
+    """What sites share before a search: the unit, and in it ``n_groups`` centres each and their labelled rows' sums.
 
-    Parameters
-    ----------
-    values, weights : rows and row weights of each site
-    rows : the same, with labels
-    n_groups : the number of centres that each site shares
+    ``rows`` are the same as ``values`` and ``weights``, with labels.
     """
-    pairs = list(zip(values, weights if weights is not None else [None] * len(values), strict=True))
-    extents = [start.extent_of(x, v) for x, v in pairs]
-    unit = unit_of_extents(Extent(*map(np.stack, zip(*extents, strict=True))))
-    least = MIN_COUNT if len(pairs) > 1 else 1
-    centres = [start.site_centres(x, n_groups, unit.spread, seed, v, least) for x, v in pairs]
+    unit = unit_of_extents(start.extents_of(values, weights))
+    centres = start.all_centres(values, n_groups, unit.spread, seed, weights)
     shared = [standard_centres(site, unit) for site in centres]
     classes = None if rows.labelled is None else start.labelled_classes(rows)
     if classes is None or not classes.counts.any():
