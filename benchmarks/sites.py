@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from gaussip.exchange.neighbourhood import Neighbours
-from gaussip.federation import description, folders
+from gaussip.federation import folders, reading
 from gaussip.node.links import Links
 from gaussip.rows.tables import write_table
 from gaussip.studies.demo_sites import free_ports
@@ -46,7 +46,7 @@ def make(folder: Path, n_sites: int, rounds: int) -> list[str]:
             f"features = {json.dumps(features)}\nmax_rounds = {rounds}\n[sites]", *sites,
         ]
     )  # fmt: skip
-    folders.init(text, description.of_text(text), folder / "folders", days=1, requests=False)
+    folders.init(text, reading.of_text(text), folder / "folders", days=1, requests=False)
     return names
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from command import PROGRAM
-from gaussip.federation import description, folders
+from gaussip.federation import folders, reading
 from gaussip.files.archive import read as read_model
 from gaussip.rows.problem import prepare, seeds_of
 from gaussip.simulation.run import simulate
@@ -63,7 +63,7 @@ class Federation:
             address = (addresses or {}).get(name, f"127.0.0.1:{self.ports[name]}")
             lines.append(f"{name} = {{}}" if address is None else f'{name} = {{ address = "{address}" }}')
         self.text = "\n".join(lines) + "\n"
-        self.description = description.of_text(self.text)
+        self.description = reading.of_text(self.text)
         self.folders = path / "folders"
         folders.init(self.text, self.description, self.folders, days=1, requests=False)
         for m, name in enumerate(self.names):

@@ -19,7 +19,7 @@ from command import gaussip
 from gaussip import __version__
 from gaussip.cli import app
 from gaussip.federation.description import Description
-from gaussip.federation.description import of_text as federation_of
+from gaussip.federation.reading import of_text as federation_of
 from gaussip.studies.claims import CLAIMS
 from gaussip.studies.design import names, of_text
 from gaussip.studies.report import report

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from command import gaussip
 from gaussip.errors import CertificateError, FederationError, FileError
 from gaussip.federation import certificates, folders
-from gaussip.federation.description import load, of_text
+from gaussip.federation.reading import load, of_text
 
 TEXT = """\
 name = "trial"

@@ -15,7 +15,7 @@ from federations import Federation
 from gaussip import NetworkGaussianMixture
 from gaussip.errors import DataError, FederationError
 from gaussip.exchange.neighbourhood import Neighbours
-from gaussip.federation import description
+from gaussip.federation import reading
 from gaussip.node.journal import packed, unpacked
 from gaussip.phases.basis import SIZE
 from gaussip.phases.program import Program
@@ -180,7 +180,7 @@ def test_a_description_that_cannot_work_is_refused_with_its_line(line, why):
     head = 'name = "trial"\ncomponents = 1\nfeatures = ["a", "b"]\n'
     tail = '\n[sites]\nx = { address = "127.0.0.1:7447" }\ny = {}\n'
     with pytest.raises(FederationError, match=r"federation.toml, line [4-5].*") as refused:
-        description.of_text(head + line + tail)
+        reading.of_text(head + line + tail)
     assert why in str(refused.value)
 
 

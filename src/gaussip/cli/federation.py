@@ -24,7 +24,7 @@ def check(file: Toml, json: Json = False) -> Answer:
 
     Example: `gaussip federation check federation.toml`
     """
-    from gaussip.federation.description import load
+    from gaussip.federation.reading import load
 
     description = load(file)
     task = description.task()
@@ -91,7 +91,7 @@ def draw(
 
     Example: `gaussip federation draw federation.toml --out network.png`
     """
-    from gaussip.federation.description import load
+    from gaussip.federation.reading import load
     from gaussip.plots import draw_network, paths_of, save
 
     description = load(file)
@@ -117,7 +117,7 @@ def init(
     Example: `gaussip federation init federation.toml --out folders`
     """
     from gaussip.federation import folders
-    from gaussip.federation.description import load
+    from gaussip.federation.reading import load
 
     description = load(file)
     made = folders.init(file.read_text(encoding="utf-8"), description, out, days=days, requests=requests)

@@ -1,23 +1,19 @@
 """What is wrong with a description of a federation: each value with its key, so that an error can name the line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gaussip.errors import FederationError, GaussipError
 from gaussip.federation.addresses import split_address
+from gaussip.federation.description import Description
 from gaussip.inference.information import check_size
 from gaussip.rows.basis import check_keep
 from gaussip.rows.checks import check_unlabelled_weight
 from gaussip.settings import SETTINGS, broken
 from gaussip.starts.shared import checked
-
-if TYPE_CHECKING:
-    from gaussip.federation.description import Description
 
 SETTING_OF = {setting.key: name for name, setting in SETTINGS.items() if setting.key}
 CHOICE = ("at_least", "at_most", "criterion")  # keys of a number of components that the sites choose

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from gaussip.errors import FederationError, FileError
-from gaussip.federation import certificates, description
+from gaussip.federation import certificates, reading
 from gaussip.federation.addresses import split_address
 from gaussip.federation.certificates import Identity
 from gaussip.federation.description import Description
@@ -81,11 +81,11 @@ def read(path: Path) -> SiteFolder:
         split_address(settings.listen)
     if settings.patience is not None and not settings.patience > 0:
         raise source.error("patience must be a number of minutes above 0", ("patience",))
-    federation = description.load(path / "federation.toml")
+    federation = reading.load(path / "federation.toml")
     steps = amendments(path)
     if steps:
         federation = amended(federation, steps[-1])
-        description.refuse_faults(federation)
+        reading.refuse_faults(federation)
     if settings.site not in federation.names:
         left = " any more" if settings.site in federation.without else ""
         raise FederationError(f"site {settings.site!r} of {path / 'site.toml'} is not in the federation{left}")
@@ -162,7 +162,7 @@ def renew(out: Path, site: str, days: float) -> Path:
         )
     if not (out / site).is_dir() or not NAME.fullmatch(site):
         raise FileError(f"{out} has no folder of a site {site!r}")
-    federation = description.load(out / site / "federation.toml")
+    federation = reading.load(out / site / "federation.toml")
     authority = Identity((home / "key.pem").read_bytes(), (home / "certificate.pem").read_bytes())
     made = certificates.new_certificate(authority, federation.common_name(site), federation.host(site), days)
     _write_identity(out / site, made)

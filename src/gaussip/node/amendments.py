@@ -6,8 +6,8 @@ from typing import NamedTuple
 import msgspec
 
 from gaussip.errors import FederationError, GaussipError
-from gaussip.federation.description import refuse_faults
 from gaussip.federation.folders import Amendment, SiteFolder, amended, amendments, read
+from gaussip.federation.reading import refuse_faults
 from gaussip.files import whole
 from gaussip.node.lock import alone
 from gaussip.node.run_store import RunStore

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gaussip.errors import FileError, PausedError
 from gaussip.estimator import NetworkGaussianMixture
-from gaussip.federation import description, folders
+from gaussip.federation import folders, reading
 from gaussip.mixture.theta import Theta
 from gaussip.node.logs import read_status
 from gaussip.rows.tables import write_table
@@ -84,7 +84,7 @@ def run_sites(
         sites="\n".join(f'{name} = {{ address = "127.0.0.1:{port}" }}' for name, port in free_ports(names).items()),
     )  # fmt: skip
     (folder / "federation.toml").write_text(text, encoding="utf-8")
-    folders.init(text, description.of_text(text), folder / "folders", days=1, requests=False)
+    folders.init(text, reading.of_text(text), folder / "folders", days=1, requests=False)
     killed = _run(folder, names, rounds, watch)
     mixture = NetworkGaussianMixture(
         2, algorithm="mnem", network="ring", eta=ETA, max_rounds=rounds, tol=0.0, reg_covar=REG_COVAR,
