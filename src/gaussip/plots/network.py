@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from gaussip.arrays import NDArray
-from gaussip.plots.style import Drawing, colour, style
+from gaussip.plots.drawing import Drawing, colour, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

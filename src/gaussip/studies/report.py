@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gaussip.files import whole
-from gaussip.plots.files import write_csv
+from gaussip.plots.drawing import write_csv
 from gaussip.studies.cells import POOLED
 from gaussip.studies.claims import Verdict, verdicts
 from gaussip.studies.costs import Cost, cost_table, costs

@@ -7,7 +7,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.plots import Box, draw_bars, draw_boxes, save
-from gaussip.plots.files import write_csv
+from gaussip.plots.drawing import write_csv
 from gaussip.studies.cells import POOLED
 from gaussip.studies.features.design import Cell, of_text
 from gaussip.studies.features.folder import FeatureFolder
