@@ -17,8 +17,7 @@ from gaussip.studies.claims import verdicts
 from gaussip.studies.design import load, names, of_text
 from gaussip.studies.folder import Folder
 from gaussip.studies.page import Page
-from gaussip.studies.published import comparisons
-from gaussip.studies.report import report
+from gaussip.studies.report import comparisons, report
 from study_files import figure, rows_of
 
 TOML = """

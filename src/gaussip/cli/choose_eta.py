@@ -54,7 +54,8 @@ def run(
     if plot is not None:
         edges = [Path(network)] if network.endswith(".csv") else []
         refuse_overwriting(*paths_of(plot), force=force, inputs=[*tables, *edges])
-    columns, _ = read_columns(tables, sites, labels, weights, feature_columns, others)
+    named = (sites, labels, weights, feature_columns, others)
+    columns, _ = read_columns(tables, *named)
     of_row = columns.sites
     names = by_column(of_row)[1].tolist()
     settings: dict[str, Any] = {
@@ -70,9 +71,6 @@ def run(
             extra=extra, watch=advance,
         )  # fmt: skip
     files = [] if plot is None else save(draw_eta(step), plot)
-    named = {
-        "sites": sites, "labels": labels, "weights": weights, "features": feature_columns, "no-features": others
-    }  # fmt: skip
     fit = options.fit_command(tables, named, settings)
     most = rounds or step.max_rounds
     end = f"--tol {step.tol:.2g} --out model.npz"

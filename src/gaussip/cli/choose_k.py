@@ -44,7 +44,8 @@ def run(
 
     if plot is not None:
         refuse_overwriting(*paths_of(plot), plot.with_suffix(".svg"), force=force, inputs=tables)
-    columns, _ = read_columns(tables, sites, labels, weights, feature_columns, others)
+    named = (sites, labels, weights, feature_columns, others)
+    columns, _ = read_columns(tables, *named)
     of_row = columns.sites
     assert of_row is not None
     X = np.column_stack([column.to_numpy() for column in columns.X.columns])
@@ -56,9 +57,6 @@ def run(
         )  # fmt: skip
     files = [] if plot is None else save(draw_criteria(selection), plot, also=".svg")
     K, ended = selection.n_components, worded(selection.ended, as_option)
-    named = {
-        "sites": sites, "labels": labels, "weights": weights, "features": feature_columns, "no-features": others
-    }  # fmt: skip
     settings = {"reg_covar": reg_covar, "random_state": seed, "device": device, "n_components": K}
     fit = fit_command(tables, named, settings | {"init_params": "search"})
     shown = [
@@ -84,11 +82,8 @@ def lines_table(selection: Selection) -> object:
     rows = []
     for place, line in enumerate(selection.lines):
         mark = " *" if place == selection.best else ""
-        values = (line.bic, line.aic, line.icl)
-        rows.append(
-            [f"{line.n_components}{mark}", str(line.n_parameters), f"{line.log_likelihood:.2f}"]
-            + [f"{value:.2f}" for value in values]
-        )
+        values = (line.log_likelihood, line.bic, line.aic, line.icl)
+        rows.append([f"{line.n_components}{mark}", str(line.n_parameters), *(f"{value:.2f}" for value in values)])
     return table(["K", "parameters", "log-likelihood", "BIC", "AIC", "ICL"], rows)
 
 

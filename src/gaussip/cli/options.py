@@ -1,7 +1,7 @@
 """Options made from the table of settings, and what the command line calls the library's arguments."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,7 +57,9 @@ Seed = Annotated[int, option("random_state", min=0, max=LARGEST_SEED)]
 Overwrite = Annotated[bool, typer.Option(help="Overwrite output files that exist.")]
 
 
-def fit_command(tables: list[Path], columns: Mapping[str, str | None], settings: Mapping[str, Any]) -> str:
+def fit_command(tables: list[Path], columns: Sequence[str | None], settings: Mapping[str, Any]) -> str:
     """The command that fits these tables, with options for columns and settings that are not the defaults."""
-    named = [word for name, column in columns.items() if column for word in (f"--{name}", column)]
+    options = ("--sites", "--labels", "--weights", "--features", "--no-features")
+    pairs = zip(options, columns, strict=True)
+    named = [word for option, column in pairs if column for word in (option, column)]
     return shlex.join(["gaussip", "fit", *map(str, tables), *named, *as_options(settings)])

@@ -1,10 +1,7 @@
 """gaussip reduce."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,10 +11,6 @@ from gaussip.cli.options import Overwrite, option
 from gaussip.errors import DataError, ModelFileError, SettingError
 from gaussip.files import refuse_overwriting
 from gaussip.settings import default
-
-if TYPE_CHECKING:
-    from gaussip.preprocessing import NetworkPCA
-    from gaussip.rows.basis import Basis
 
 MOST = 0.9  # of all variance: a feature with more decides the components alone
 
@@ -51,7 +44,8 @@ def run(
 
     Example: `gaussip reduce patients.parquet --sites hospital --keep 0.9 --basis basis.npz --out reduced.parquet`
     """
-    from gaussip.rows.basis import reduced_names
+    from gaussip.preprocessing import NetworkPCA
+    from gaussip.rows.basis import load, reduced_names
     from gaussip.rows.tables import listed, numeric_columns, read_sites, table_kind, without, write_table
 
     table_kind(out)
@@ -72,7 +66,13 @@ def run(
         joined, named_by_file = read_sites(tables, [] if sites is None else [sites])
         left = without(joined, others)
         if keep is None:
-            agreed, features = _read(basis)
+            try:
+                agreed, features = load(basis)
+            except ModelFileError as error:
+                error.remedy = (
+                    "gaussip reduce writes one with --keep, and so does every site of a federation that reduces"
+                )
+                raise
             if not features:
                 raise DataError(f"{basis} was made of an array, and does not name its features; use it from Python")
         else:
@@ -82,8 +82,11 @@ def run(
         remark = []
         if keep is not None:
             of_row = of_row if of_row is not None else named_by_file
-            pca = _agreed(X, of_row, _number(keep), standardise, network, advance)
-            agreed = pca.basis_
+            pca = NetworkPCA(_number(keep), standardise=standardise, network=network)
+            if of_row is None:
+                raise SettingError("name the column of sites with --sites, or give one table for each site")
+            pca._watch = lambda part: advance("agreeing on a basis", int(1000 * part))
+            agreed = pca.fit(X, sites=of_row).basis_
             agreed.save(basis, features)
             cost = {"exchanges": pca.n_exchanges_, "bytes": pca.bytes_}
             remark = _remark(pca, features, standardise)
@@ -106,16 +109,6 @@ def run(
         [text, *remark, files], rows=len(X), out=str(out), basis=str(basis), components=len(names), features=features,
         explained=share, digest=agreed.digest(), remarks=remark, **cost,
     )  # fmt: skip
-
-
-def _read(path: Path) -> tuple[Basis, list[str]]:
-    from gaussip.rows.basis import load
-
-    try:
-        return load(path)
-    except ModelFileError as error:
-        error.remedy = "gaussip reduce writes one with --keep, and so does every site of a federation that reduces"
-        raise
 
 
 def _number(keep: str) -> float | int:
@@ -141,19 +134,7 @@ def _picked(table: Any, features: list[str], sites: str | None) -> tuple[Any, An
     return np.column_stack([column.to_numpy() for column in columns.X.columns]), columns.sites
 
 
-def _agreed(
-    X: Any, of_row: Any, keep: float | int, standardise: bool, network: str, advance: Callable[[str, int], None]
-) -> NetworkPCA:
-    from gaussip.preprocessing import NetworkPCA
-
-    if of_row is None:
-        raise SettingError("name the column of sites with --sites, or give one table for each site")
-    pca = NetworkPCA(keep, standardise=standardise, network=network)
-    pca._watch = lambda part: advance("agreeing on a basis", int(1000 * part))
-    return pca.fit(X, sites=of_row)
-
-
-def _remark(pca: NetworkPCA, features: list[str], standardise: bool) -> list[str]:
+def _remark(pca: Any, features: list[str], standardise: bool) -> list[str]:
     """A word about a feature that decides the components alone."""
     variances = pca.covariance_.diagonal()
     j = int(variances.argmax())

@@ -1,4 +1,4 @@
-"""A study's report: tables, figures with their tables, and one page that brings them together."""
+"""A study's report: tables, figures with their tables, published numbers, and one page that brings them together."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,16 +7,33 @@ from typing import Any, NamedTuple
 
 from gaussip.files import whole
 from gaussip.plots.drawing import write_csv
-from gaussip.studies.cells import POOLED
+from gaussip.studies.cells import POOLED, matches
 from gaussip.studies.claims import Verdict, verdicts
 from gaussip.studies.costs import Cost, cost_table, costs
 from gaussip.studies.design import ORDER, of_text
 from gaussip.studies.drawing import draw_figure, draw_networks
 from gaussip.studies.folder import Folder
 from gaussip.studies.page import Page
-from gaussip.studies.published import Comparison, comparisons
-from gaussip.studies.results import CURVES, SUMMARY, Results
+from gaussip.studies.parts import Published
+from gaussip.studies.results import CURVES, SUMMARY, NotRunError, Results
 from gaussip.studies.storage import write_texts
+
+FEW = 10  # data sets: a standard error of fewer says little
+
+
+class Comparison(NamedTuple):
+    """A published number and the study's."""
+
+    cell: str
+    round: int | str
+    source: str
+    published: float
+    measured: float
+    standard_error: float
+    difference: float
+    allowed: float  #: NaN where nothing was asked for
+    verdict: str  #: reproduced, not reproduced, reported (nothing was asked for), not run or round not reached
+    note: str
 
 
 class Report(NamedTuple):
@@ -102,6 +119,37 @@ def report(folder: Folder) -> Report:
         page.paragraph("`summary.csv` has all columns, `curves.csv` and `curves.parquet` every round looked at.")
     files += write_texts(out, {"report.md": page.markdown, "report.html": page.html})
     return Report(out, files, compared, judged, len(results.missing), reduced, lines)
+
+
+def comparisons(results: Results) -> list[Comparison]:
+    """Every published number of the design beside the study's."""
+    return [_compared(results, published) for published in results.design.published]
+
+
+def _compared(results: Results, published: Published) -> Comparison:
+    (cell,) = [cell for cell in results.design.cells if matches(cell.values, published.where)]
+    known: dict[str, Any] = {
+        "cell": results.describe(cell), "round": published.round or "end", "source": published.source,
+        "published": published.value, "note": published.note,
+    }  # fmt: skip
+    try:
+        measured = results.log_mse(cell, published.round)
+    except NotRunError:
+        numbers: dict[str, Any] = dict.fromkeys(("measured", "standard_error", "difference", "allowed"), math.nan)
+        return Comparison(verdict="not run" if cell in results.missing else "round not reached", **numbers, **known)
+    apart = measured.value - published.value
+    limits = [] if published.within is None else [published.within]
+    if published.within_errors is not None and results.design.replicates >= FEW:
+        limits.append(published.within_errors * measured.error)
+    verdict = "reported" if not limits else "reproduced" if abs(apart) <= max(limits) else "not reproduced"
+    return Comparison(
+        measured=measured.value,
+        standard_error=measured.error,
+        difference=apart,
+        allowed=max(limits, default=math.nan),
+        verdict=verdict,
+        **known,
+    )
 
 
 def _short(line: Mapping[str, Any], key: str) -> Any:

@@ -91,18 +91,14 @@ def report(folder: FeatureFolder) -> FeatureReport:
     return FeatureReport(out, files, classes, lines, published, missing, reduced)
 
 
-def _mode(cell: Cell) -> str:
-    if not cell.method.semi:
-        return "no labels"
-    return "labels" if cell.unlabelled_weight == 1 else f"labels, unlabelled rows count {cell.unlabelled_weight:g}"
-
-
 def _lines(folder: FeatureFolder, cell: Cell) -> list[Line]:
     """The line of a cell, and before the whole sample's that of the start."""
     done = folder.read(cell)
     if not done:
         return []
-    mode, pooled = _mode(cell), cell.method.algorithm == POOLED
+    pooled, mode = cell.method.algorithm == POOLED, "labels" if cell.method.semi else "no labels"
+    if cell.unlabelled_weight != 1:
+        mode += f", unlabelled rows count {cell.unlabelled_weight:g}"
     auc = np.stack([replicate["auc"] for replicate in done])
     distance = 0.0 if pooled else float(np.mean([replicate.get("distance", np.nan) for replicate in done]))
     line = Line(
