@@ -34,9 +34,12 @@ def check(file: Toml, json: Json = False) -> Answer:
         [site, description.sites[site].address or "(calls others)", ", ".join(names)]
         for site, names in neighbours.items()
     ]
+    number = str(description.components)
+    if description.choice is not None:
+        number = f"{max(description.choice.at_least, len(description.classes or ()))} to {description.most}"
     shown = [
-        f"{description.name}: {len(rows)} sites, {len(description.features)} features, "
-        f"{_number(description)} components, algorithm {description.algorithm}",
+        f"{description.name}: {len(rows)} sites, {len(description.features)} features, {number} components, "
+        f"algorithm {description.algorithm}",
         *_changes(description),
         f"all sites hear from all in {task.diameter} exchanges; digest {description.digest()[:12]}", "",
         table(["site", "reached at", "talks to"], rows, texts=["reached at", "talks to"]),
@@ -46,13 +49,6 @@ def check(file: Toml, json: Json = False) -> Answer:
         algorithm=description.algorithm, components=description.most, features=description.features,
         neighbours=neighbours,
     )  # fmt: skip
-
-
-def _number(description: Any) -> str:
-    """Of components."""
-    if description.choice is None:
-        return str(description.components)
-    return f"{max(description.choice.at_least, len(description.classes or ()))} to {description.most}"
 
 
 def _changes(description: Any) -> list[str]:

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gaussip.cli.columns import Sites, Tables
 from gaussip.cli.console import Answer, Json, progress
-from gaussip.cli.options import Overwrite, option
+from gaussip.cli.options import Overwrite, Sites, Tables, option
 from gaussip.errors import DataError, ModelFileError, SettingError
 from gaussip.files import refuse_overwriting
 from gaussip.settings import default

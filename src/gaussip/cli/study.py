@@ -47,10 +47,10 @@ def list_(json: Json = False) -> Answer:
 
     Example: `gaussip study list`
     """
-    from gaussip.studies.design import load, names
+    from gaussip.studies.design import ORDER, load
     from gaussip.studies.features.design import load as load_features
 
-    designs: dict[str, Design | FeatureDesign] = {name: load(name) for name in names()}
+    designs: dict[str, Design | FeatureDesign] = {name: load(name) for name in ORDER}
     designs["xray"] = load_features("xray").design
     rows = [
         [name, *(map(str, (len(design.cells), design.replicates)) if design.cells else ("", "")), design.title]

@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 def draw_bars(
     counts: NDArray, sites: Sequence[str], classes: Sequence[str], *, title: str = "", ax: Axes | None = None
 ) -> Drawing:
-    """Draw a stacked bar for each site, the largest first.
-
-    Parameters
-    ----------
-    counts : (M, C), rows of each site and class
-    """
+    """Draw a stacked bar for each site, the largest first; ``counts`` (M, C) are rows of each site and class."""
     order = (-counts.sum(axis=1)).argsort(kind="stable")
     names, counts = [sites[m] for m in order], counts[order]
     totals = counts.sum(axis=1)

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gaussip.files import whole
 from gaussip.plots.drawing import write_csv
 from gaussip.studies.cells import POOLED, matches
 from gaussip.studies.claims import Verdict, verdicts
@@ -54,9 +53,7 @@ def report(folder: Folder) -> Report:
     out = folder.path / "report"
     out.mkdir(exist_ok=True)
     files: list[Path] = []
-    page = Page(design.title)
-    if design.about:
-        page.paragraph(design.about)
+    page = Page(design.title, design.about)
     if design.cells:
         name = design.name if design.name in ORDER else f"{design.name}.toml"
         limit = f" --rounds {design.most_rounds}" if design.most_rounds else ""
@@ -128,27 +125,23 @@ def comparisons(results: Results) -> list[Comparison]:
 
 def _compared(results: Results, published: Published) -> Comparison:
     (cell,) = [cell for cell in results.design.cells if matches(cell.values, published.where)]
-    known: dict[str, Any] = {
-        "cell": results.describe(cell), "round": published.round or "end", "source": published.source,
-        "published": published.value, "note": published.note,
-    }  # fmt: skip
+    numbers = dict.fromkeys(("measured", "standard_error", "difference", "allowed"), math.nan)
+    compared = Comparison(
+        results.describe(cell), published.round or "end", published.source, published.value, **numbers,
+        verdict="not run" if cell in results.missing else "round not reached", note=published.note,
+    )  # fmt: skip
     try:
         measured = results.log_mse(cell, published.round)
     except NotRunError:
-        numbers: dict[str, Any] = dict.fromkeys(("measured", "standard_error", "difference", "allowed"), math.nan)
-        return Comparison(verdict="not run" if cell in results.missing else "round not reached", **numbers, **known)
+        return compared
     apart = measured.value - published.value
     limits = [] if published.within is None else [published.within]
     if published.within_errors is not None and results.design.replicates >= FEW:
         limits.append(published.within_errors * measured.error)
     verdict = "reported" if not limits else "reproduced" if abs(apart) <= max(limits) else "not reproduced"
-    return Comparison(
-        measured=measured.value,
-        standard_error=measured.error,
-        difference=apart,
-        allowed=max(limits, default=math.nan),
-        verdict=verdict,
-        **known,
+    allowed = max(limits, default=math.nan)
+    return compared._replace(
+        measured=measured.value, standard_error=measured.error, difference=apart, allowed=allowed, verdict=verdict
     )
 
 
@@ -160,8 +153,7 @@ def _short(line: Mapping[str, Any], key: str) -> Any:
 
 
 def _tables(results: Results, out: Path) -> list[Path]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from gaussip.rows.tables import write_table  # not at the top: it loads pyarrow
 
     curves = list(results.curves())
     parquet = out / "curves.parquet"
@@ -171,8 +163,7 @@ def _tables(results: Results, out: Path) -> list[Path]:
         values = (line[key] for line in curves)
         return [str(value) if key == "labelled" else None if value == "" else value for value in values]
 
-    with whole(parquet) as partial:
-        pq.write_table(pa.table({key: column(key) for key in CURVES}), partial)
+    write_table(parquet, {key: column(key) for key in CURVES})
     return [_csv(out / "summary.csv", SUMMARY, results.summary()), _csv(out / "curves.csv", CURVES, curves), parquet]
 
 

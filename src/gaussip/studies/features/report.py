@@ -61,9 +61,7 @@ def report(folder: FeatureFolder) -> FeatureReport:
     whole_design = of_text(folder.text, folder.name).design
     reduced = design.replicates < whole_design.replicates or design.rounds < whole_design.rounds
     name = folder.name if folder.name == "xray" else f"{folder.name}.toml"
-    page = Page(design.title)
-    if design.about:
-        page.paragraph(design.about.strip())
+    page = Page(design.title, design.about.strip())
     page.paragraph(
         f"{folder.about['rows']} rows at {len(folder.about['sites'])} sites; {folder.about['features']} features, of "
         f"which {folder.about['dimensions']} principal components keep {folder.about['explained']:.1%} of the "

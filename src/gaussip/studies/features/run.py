@@ -1,22 +1,18 @@
 """Running a study of a feature table: each replicate of each cell once, on a GPU all replicates together."""
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gaussip import algorithms
 from gaussip.arrays import NDArray, to_numpy
-from gaussip.errors import PooledTargetWarning
 from gaussip.mixture.theta import Theta, at, distance, per_replicate, place, to_psi, to_theta
 from gaussip.networks import mixing_weights, two_way_weights
 from gaussip.rows.moments import shrinkage_of
 from gaussip.rows.rows import Rows
 from gaussip.simulation.history import Progress
-from gaussip.simulation.run import simulate
 from gaussip.studies.cells import POOLED
 from gaussip.studies.features import scores
 from gaussip.studies.features.design import Cell, FeatureDesign, Loaded
@@ -105,13 +101,10 @@ def compute(
         start = Theta(*(np.repeat(part, M, axis=0) for part in start))
         W = np.ones((1, 1))
     start = place(start, device)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PooledTargetWarning)
-        ended = simulate(
-            algorithms.make(cell.method.algorithm, cell.method.eta), start, rows, W, max_rounds=design.rounds,
-            tol=design.tol, reg_covar=design.reg_covar, shrinkage=shrinkage_of(design.shrinkage, start),
-            weighting=design.weighting, record_collapse=True, watch=watch,
-        )  # fmt: skip
+    ended = cell.method.run(
+        start, rows, W, max_rounds=design.rounds, tol=design.tol, reg_covar=design.reg_covar,
+        shrinkage=shrinkage_of(design.shrinkage, start), weighting=design.weighting, watch=watch,
+    )  # fmt: skip
     estimates = [at(ended.theta, slice(r * M, (r + 1) * M), 0) if alone else at(ended.theta, r) for r in range(R)]
     collapsed, converged = ended.collapsed.reshape(R, -1), ended.converged.reshape(R, -1)
     results: list[dict[str, NDArray]] = []

@@ -104,12 +104,9 @@ class Manifest(NamedTuple):
 
 
 def read_manifest(folder: str | os.PathLike[str], watch: Watch = lambda text, done: None) -> Manifest:
-    """Look at every image of a database and find its label and site.
+    """Look at every image of a database and find its label and site; ``watch`` gets the share of the work done.
 
-    Parameters
-    ----------
-    folder : has a folder ``CLASS``, with ``images/*.png`` or ``*.png``, and ``CLASS.metadata.xlsx`` for each class
-    watch : called with what is going on and the share of the work that is done
+    For each class there is a folder ``CLASS``, with ``images/*.png`` or ``*.png``, and ``CLASS.metadata.xlsx``.
     """
     root = Path(folder)
     if not root.is_dir():
