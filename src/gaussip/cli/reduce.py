@@ -43,9 +43,11 @@ def run(
 
     Example: `gaussip reduce patients.parquet --sites hospital --keep 0.9 --basis basis.npz --out reduced.parquet`
     """
+    import numpy as np
+
     from gaussip.preprocessing import NetworkPCA
     from gaussip.rows.basis import load, reduced_names
-    from gaussip.rows.tables import listed, numeric_columns, read_sites, table_kind, without, write_table
+    from gaussip.rows.tables import listed, numeric_columns, pick, read_sites, table_kind, without, write_table
 
     table_kind(out)
     if out.resolve() == basis.resolve():
@@ -76,11 +78,19 @@ def run(
                 raise DataError(f"{basis} was made of an array, and does not name its features; use it from Python")
         else:
             features = chosen or [name for name in numeric_columns(left) if name != sites]
-        X, of_row = _picked(left, features, sites)
+        if not features:
+            raise DataError("the table has no columns of numbers; name the feature columns with --features")
+        try:
+            columns = pick(left, features=features, sites=sites)
+        except DataError as error:
+            if error.column in left.column_names:
+                error.remedy = f"{error.remedy}; leave out a column that is not a feature with --no-features"
+            raise
+        X = np.column_stack([column.to_numpy() for column in columns.X.columns])
         cost: dict[str, Any] = {}
         remark = []
         if keep is not None:
-            of_row = of_row if of_row is not None else named_by_file
+            of_row = columns.sites if columns.sites is not None else named_by_file
             pca = NetworkPCA(_number(keep), standardise=standardise, network=network)
             if of_row is None:
                 raise SettingError("name the column of sites with --sites, or give one table for each site")
@@ -115,22 +125,6 @@ def _number(keep: str) -> float | int:
         return int(keep) if keep.strip().isdigit() else float(keep)
     except ValueError:
         raise SettingError(f"--keep {keep} is not a number; give for instance 3, or 0.9") from None
-
-
-def _picked(table: Any, features: list[str], sites: str | None) -> tuple[Any, Any]:
-    import numpy as np
-
-    from gaussip.rows.tables import pick
-
-    if not features:
-        raise DataError("the table has no columns of numbers; name the feature columns with --features")
-    try:
-        columns = pick(table, features=features, sites=sites)
-    except DataError as error:
-        if error.column in table.column_names:
-            error.remedy = f"{error.remedy}; leave out a column that is not a feature with --no-features"
-        raise
-    return np.column_stack([column.to_numpy() for column in columns.X.columns]), columns.sites
 
 
 def _remark(pca: Any, features: list[str], standardise: bool) -> list[str]:

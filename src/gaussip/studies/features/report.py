@@ -157,7 +157,8 @@ def _table(lines: list[Line], classes: list[str], page: Page, out: Path) -> Path
     spread = [f"{name}, s.d. over {what}" for what in ("splits", "sites") for name in classes]
     path = out / "summary.csv"
     write_csv(path, [*columns, *spread], [
-        [_digits(value) for value in (*row, *line.auc.std(axis=0).tolist(), *line.apart.tolist())]
+        [f"{value:.6g}" if isinstance(value, float) else value
+         for value in (*row, *line.auc.std(axis=0).tolist(), *line.apart.tolist())]
         for row, line in zip(rows, lines, strict=True)])  # fmt: skip
     return path
 
@@ -214,7 +215,3 @@ def _published(folder: FeatureFolder, lines: list[Line]) -> list[dict[str, Any]]
 def _way(line: Line, far: dict[str, float]) -> float:
     """Share of the way from the start to the whole sample's estimate; NaN where that is not there."""
     return 1 - line.distance / far[line.mode] if line.mode in far else float("nan")
-
-
-def _digits(value: Any) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else value
