@@ -15,7 +15,7 @@ def demo(tmp_path_factory):
 
 
 def test_the_story_it_tells(demo):
-    lines = {line.method: line for line in demo.lines}
+    lines = {line.method: line for line in demo[0]}
     assert list(lines) == ["Local", "NNEM", "MNEM", "semi-MNEM", "exact", "semi-exact", "semi-EM"]
     pooled, ours = lines["semi-EM"], lines["semi-MNEM"]
     assert pooled.auc > 0.93
@@ -31,7 +31,7 @@ def test_the_story_it_tells(demo):
 
 def test_the_readme_s_table_is_this_one(demo):
     text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    for line in demo.lines:
+    for line in demo[0]:
         (row,) = re.findall(rf"^\| \**{line.method}\b\**(.*)$", text, re.MULTILINE)
         if line.collapse:
             assert "collapsed" in row
@@ -52,14 +52,14 @@ def test_the_sites_as_processes_give_the_simulation_s_models(tmp_path):
 
 
 def test_every_picture_comes_with_its_table(demo):
-    assert [path.name for path in demo.files] == ["network.png", "network.csv", "convergence.png", "convergence.csv"]
-    for picture in demo.files[::2]:
+    assert [path.name for path in demo[1]] == ["network.png", "network.csv", "convergence.png", "convergence.csv"]
+    for picture in demo[1][::2]:
         assert picture.read_bytes().startswith(b"\x89PNG")
         assert picture.stat().st_size > 10_000
-    with open(demo.files[1], encoding="utf-8") as file:
+    with open(demo[1][1], encoding="utf-8") as file:
         assert [row["sender"] for row in csv.DictReader(file)] == [
             f"site {m}" for k in range(1, 9) for m in sorted(((k - 2) % 8 + 1, k % 8 + 1))
         ]
-    with open(demo.files[3], encoding="utf-8") as file:
+    with open(demo[1][3], encoding="utf-8") as file:
         curve = [float(row["value"]) for row in csv.DictReader(file) if row["method"] == "semi-MNEM"]
-    assert np.isclose(curve[-1], next(line.distance for line in demo.lines if line.method == "semi-MNEM"))
+    assert np.isclose(curve[-1], next(line.distance for line in demo[0] if line.method == "semi-MNEM"))

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from gaussip.studies.claims import CLAIMS, verdicts
-from gaussip.studies.design import load, names
+from gaussip.studies.design import ORDER, load
 from gaussip.studies.folder import Folder
 from gaussip.studies.report import report
 
 
 def test_every_claim_is_named_by_a_design_and_every_design_that_runs_has_one():
-    used = {name for study in names() for name in load(study).claims}
+    used = {name for study in ORDER for name in load(study).claims}
     assert used == set(CLAIMS)
-    assert all(load(study).claims for study in names() if load(study).cells)
+    assert all(load(study).claims for study in ORDER if load(study).cells)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_what_collapsed_everywhere_is_worst(tmp_path, study, claim, gone, verdic
     assert result.verdict == verdict, result.evidence
 
 
-@pytest.mark.parametrize("study", [name for name in names() if load(name).cells])
+@pytest.mark.parametrize("study", [name for name in ORDER if load(name).cells])
 def test_a_report_of_a_run_that_has_hardly_begun(tmp_path, study):
     """The whole sample's cells are done first; here there is one, or none."""
     design = load(study)

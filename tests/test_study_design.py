@@ -5,7 +5,7 @@ import pytest
 from gaussip.errors import DesignError, SettingError
 from gaussip.files.toml import Source
 from gaussip.studies.cells import LONG, parse_where
-from gaussip.studies.design import load, names, of_text
+from gaussip.studies.design import ORDER, load, of_text
 
 SMALL = """
 title = "Small"
@@ -25,7 +25,7 @@ BARE = "[[cells]]\nmethods = ['em']\n"
 FIGURE = f"{BARE}[[figures]]\nname = 'a'\ntitle = 'a'\n"
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", ORDER)
 def test_those_that_come_with_gaussip(name):
     design = load(name)
     assert design.title
@@ -56,7 +56,7 @@ def test_the_paper_s_figures():
         ("heterogeneous", 0.001, 20_000, True),
         ("heterogeneous", 0.003, 20_000, True),
     }
-    assert all(load(name).replicates == 100 for name in names() if name not in ("figure1", "theory", "exact"))
+    assert all(load(name).replicates == 100 for name in ORDER if name not in ("figure1", "theory", "exact"))
 
 
 def test_every_combination_once():

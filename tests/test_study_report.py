@@ -14,11 +14,10 @@ from typer.testing import CliRunner
 
 from gaussip.cli import app
 from gaussip.studies.claims import verdicts
-from gaussip.studies.design import load, names, of_text
+from gaussip.studies.design import ORDER, load, of_text
 from gaussip.studies.folder import Folder
 from gaussip.studies.page import Page
-from gaussip.studies.published import comparisons
-from gaussip.studies.report import report
+from gaussip.studies.report import comparisons, report
 from study_files import figure, rows_of
 
 TOML = """
@@ -249,7 +248,7 @@ def test_the_commands(tmp_path):
 
     code, printed, _ = call("list", "--json")
     assert code == 0
-    assert [item["name"] for item in json.loads(printed)["studies"]] == [*names(), "xray"]
+    assert [item["name"] for item in json.loads(printed)["studies"]] == [*ORDER, "xray"]
     code, printed, _ = call("show", "figure3")
     assert code == 0
     assert of_text(printed, "figure3").settings == load("figure3").settings

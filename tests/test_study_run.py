@@ -15,11 +15,10 @@ from command import PROGRAM, wait_until
 from gaussip.errors import DesignError, SettingError
 from gaussip.studies.cells import marks
 from gaussip.studies.comparison import Trial
-from gaussip.studies.compute import compute
 from gaussip.studies.design import of_text
 from gaussip.studies.folder import Folder
 from gaussip.studies.report import report
-from gaussip.studies.run import run
+from gaussip.studies.run import compute, run
 from study_files import figure
 
 SMALL = """

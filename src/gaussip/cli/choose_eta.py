@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gaussip.cli import options
-from gaussip.cli.columns import Features, Labels, NoFeatures, Sites, Tables, Weights, read_columns
 from gaussip.cli.console import Answer, Json, progress, table
 from gaussip.files import refuse_overwriting
 from gaussip.settings import default
@@ -19,13 +18,13 @@ NO_GAP = 1e-6
 
 
 def run(
-    tables: Tables,
+    tables: options.Tables,
     components: options.Components,
-    sites: Sites = None,
-    labels: Labels = None,
-    weights: Weights = None,
-    feature_columns: Features = None,
-    others: NoFeatures = "",
+    sites: options.Sites = None,
+    labels: options.Labels = None,
+    weights: options.Weights = None,
+    feature_columns: options.Features = None,
+    others: options.NoFeatures = "",
     network: options.Network = default("network"),
     mixing: options.Mixing = default("mixing"),
     rounds: Annotated[int | None, options.option("rounds")] = default("rounds"),
@@ -54,7 +53,8 @@ def run(
     if plot is not None:
         edges = [Path(network)] if network.endswith(".csv") else []
         refuse_overwriting(*paths_of(plot), force=force, inputs=[*tables, *edges])
-    columns, _ = read_columns(tables, sites, labels, weights, feature_columns, others)
+    named = (sites, labels, weights, feature_columns, others)
+    columns, _ = options.read_columns(tables, *named)
     of_row = columns.sites
     names = by_column(of_row)[1].tolist()
     settings: dict[str, Any] = {
@@ -70,9 +70,6 @@ def run(
             extra=extra, watch=advance,
         )  # fmt: skip
     files = [] if plot is None else save(draw_eta(step), plot)
-    named = {
-        "sites": sites, "labels": labels, "weights": weights, "features": feature_columns, "no-features": others
-    }  # fmt: skip
     fit = options.fit_command(tables, named, settings)
     most = rounds or step.max_rounds
     end = f"--tol {step.tol:.2g} --out model.npz"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from gaussip.cli.columns import Features, Labels, NoFeatures, Sites, Tables, Weights, read_columns
+from gaussip.cli import options
 from gaussip.cli.console import Answer, Json, progress, table
-from gaussip.cli.options import Device, Overwrite, RegCovar, Seed, as_option, drawn, fit_command, option
 from gaussip.errors import worded
 from gaussip.files import refuse_overwriting
 from gaussip.settings import default
@@ -17,20 +16,20 @@ if TYPE_CHECKING:
 
 
 def run(
-    tables: Tables,
-    sites: Sites = None,
-    labels: Labels = None,
-    weights: Weights = None,
-    feature_columns: Features = None,
-    others: NoFeatures = "",
-    at_least: Annotated[int, option("at_least")] = default("at_least"),
-    at_most: Annotated[int, option("at_most")] = default("at_most"),
-    criterion: Annotated[str, option("criterion")] = default("criterion"),
-    reg_covar: RegCovar = default("reg_covar"),
-    device: Device = default("device"),
-    seed: Seed = default("random_state"),
-    plot: Annotated[Path | None, drawn("the criteria over K")] = None,
-    force: Overwrite = False,
+    tables: options.Tables,
+    sites: options.Sites = None,
+    labels: options.Labels = None,
+    weights: options.Weights = None,
+    feature_columns: options.Features = None,
+    others: options.NoFeatures = "",
+    at_least: Annotated[int, options.option("at_least")] = default("at_least"),
+    at_most: Annotated[int, options.option("at_most")] = default("at_most"),
+    criterion: Annotated[str, options.option("criterion")] = default("criterion"),
+    reg_covar: options.RegCovar = default("reg_covar"),
+    device: options.Device = default("device"),
+    seed: options.Seed = default("random_state"),
+    plot: Annotated[Path | None, options.drawn("the criteria over K")] = None,
+    force: options.Overwrite = False,
     json: Json = False,
 ) -> Answer:
     """Choose the number of components across the sites of a table, by criteria on which all sites agree.
@@ -44,7 +43,8 @@ def run(
 
     if plot is not None:
         refuse_overwriting(*paths_of(plot), plot.with_suffix(".svg"), force=force, inputs=tables)
-    columns, _ = read_columns(tables, sites, labels, weights, feature_columns, others)
+    named = (sites, labels, weights, feature_columns, others)
+    columns, _ = options.read_columns(tables, *named)
     of_row = columns.sites
     assert of_row is not None
     X = np.column_stack([column.to_numpy() for column in columns.X.columns])
@@ -55,12 +55,9 @@ def run(
             watch=lambda K, steps: advance(f"K = {K}, {steps} passes", K),
         )  # fmt: skip
     files = [] if plot is None else save(draw_criteria(selection), plot, also=".svg")
-    K, ended = selection.n_components, worded(selection.ended, as_option)
-    named = {
-        "sites": sites, "labels": labels, "weights": weights, "features": feature_columns, "no-features": others
-    }  # fmt: skip
+    K, ended = selection.n_components, worded(selection.ended, options.as_option)
     settings = {"reg_covar": reg_covar, "random_state": seed, "device": device, "n_components": K}
-    fit = fit_command(tables, named, settings | {"init_params": "search"})
+    fit = options.fit_command(tables, named, settings | {"init_params": "search"})
     shown = [
         f"{len(X)} rows at {len(set(of_row.tolist()))} sites, {X.shape[1]} features",
         "",
@@ -68,7 +65,7 @@ def run(
         "",
         *_verdict(selection),
         *([ended] if ended else []),
-        *_at_the_edge(selection, at_most),
+        *([f"it is the last K that was looked at: try --max {2 * at_most}"] if at_most == K and not ended else []),
         f"fit it: {fit} --out model.npz",
         *([f"written: {', '.join(map(str, files))}"] if files else []),
     ]
@@ -84,11 +81,8 @@ def lines_table(selection: Selection) -> object:
     rows = []
     for place, line in enumerate(selection.lines):
         mark = " *" if place == selection.best else ""
-        values = (line.bic, line.aic, line.icl)
-        rows.append(
-            [f"{line.n_components}{mark}", str(line.n_parameters), f"{line.log_likelihood:.2f}"]
-            + [f"{value:.2f}" for value in values]
-        )
+        values = (line.log_likelihood, line.bic, line.aic, line.icl)
+        rows.append([f"{line.n_components}{mark}", str(line.n_parameters), *(f"{value:.2f}" for value in values)])
     return table(["K", "parameters", "log-likelihood", "BIC", "AIC", "ICL"], rows)
 
 
@@ -111,9 +105,3 @@ def _strength(selection: Selection) -> str:
         if selection.margin > least:
             return f": {word}"
     return ": hardly more than chance; look at both"
-
-
-def _at_the_edge(selection: Selection, at_most: int) -> list[str]:
-    if selection.n_components == at_most and not selection.ended:
-        return [f"it is the last K that was looked at: try --max {2 * at_most}"]
-    return []

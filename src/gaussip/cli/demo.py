@@ -31,19 +31,19 @@ def run(
     from gaussip.studies.demo import METHODS, run_demo
 
     with progress(rounds * len(METHODS)) as advance:
-        demo = run_demo(
+        results, paths = run_demo(
             out, rounds, lambda method, now: advance(method.name, METHODS.index(method) * rounds + now.round)
         )
     lines = [
         [line.method, f"{line.log_likelihood:.3f}", f"{line.auc:.3f}", f"{line.distance:.4f}", str(line.rounds)]
         if line.collapse is None
         else [line.method, "collapsed", "", "", str(line.rounds)]
-        for line in demo.lines
+        for line in results
     ]
     title = "569 breast-cancer patients, 8 sites sorted by diagnosis, 10% of the training rows labelled"
     columns = ["method", "hold-out log-likelihood", "AUC", "distance to pooled", "rounds"]
-    notes = [f"{line.method}: {line.collapse}" for line in demo.lines if line.collapse]
-    files = [str(path) for path in demo.files]
+    notes = [f"{line.method}: {line.collapse}" for line in results if line.collapse]
+    files = [str(path) for path in paths]
     shown = [table(columns, lines, title), "", *notes, f"written: {', '.join(files)}", ""]
     if not json:
         for part in shown:
@@ -57,7 +57,7 @@ def run(
     if not all(ended.equal):
         raise PausedError(last)
     return Answer(
-        [last], results=[line._asdict() for line in demo.lines], files=files,
+        [last], results=[line._asdict() for line in results], files=files,
         sites={**ended._asdict(), "folder": str(ended.folder)},
     )  # fmt: skip
 

@@ -33,7 +33,9 @@ def run(
     seen = evidence_of(path)
     diagnosis = examine(seen)
     files = [] if plot is None else [str(file) for file in save(draw_diagnosis(seen, diagnosis.findings), plot)]
-    shown: list[Any] = [_summary(seen), ""]
+    state = "converged" if seen.converged else "not converged" if seen.over else "still running"
+    head = f"{seen.path}: {seen.algorithm}, {len(seen.names)} sites, {state} after {seen.rounds} rounds"
+    shown: list[Any] = [f"{head}, change {seen.change[-1]:.2g}", ""]
     for finding in diagnosis.findings:
         numbers = ", ".join(f"{name} {_number(value)}" for name, value in finding.evidence.items())
         shown += [finding.name, f"  {finding.sentence}", f"  evidence: {numbers}", f"  remedy: {finding.remedy}", ""]
@@ -46,12 +48,6 @@ def run(
         shown, run=str(path), findings=[finding.as_json() for finding in diagnosis.findings], judged=diagnosis.judged,
         not_judged=diagnosis.not_judged, rounds=seen.rounds, converged=seen.converged, files=files,
     )  # fmt: skip
-
-
-def _summary(seen: Any) -> str:
-    state = "converged" if seen.converged else "not converged" if seen.over else "still running"
-    run = f"{seen.path}: {seen.algorithm}, {len(seen.names)} sites"
-    return f"{run}, {state} after {seen.rounds} rounds, change {seen.change[-1]:.2g}"
 
 
 def _number(value: Any) -> str:

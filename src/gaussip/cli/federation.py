@@ -24,14 +24,22 @@ def check(file: Toml, json: Json = False) -> Answer:
 
     Example: `gaussip federation check federation.toml`
     """
+    from gaussip.exchange.neighbourhood import Neighbours
     from gaussip.federation.reading import load
 
     description = load(file)
     task = description.task()
-    rows = _sites(description, task)
+    neighbours = {site: [task.sites[q] for q in Neighbours(task.W, m).all] for m, site in enumerate(task.sites)}
+    rows = [
+        [site, description.sites[site].address or "(calls others)", ", ".join(names)]
+        for site, names in neighbours.items()
+    ]
+    number = str(description.components)
+    if description.choice is not None:
+        number = f"{max(description.choice.at_least, len(description.classes or ()))} to {description.most}"
     shown = [
-        f"{description.name}: {len(rows)} sites, {len(description.features)} features, "
-        f"{_number(description)} components, algorithm {description.algorithm}",
+        f"{description.name}: {len(rows)} sites, {len(description.features)} features, {number} components, "
+        f"algorithm {description.algorithm}",
         *_changes(description),
         f"all sites hear from all in {task.diameter} exchanges; digest {description.digest()[:12]}", "",
         table(["site", "reached at", "talks to"], rows, texts=["reached at", "talks to"]),
@@ -39,15 +47,8 @@ def check(file: Toml, json: Json = False) -> Answer:
     return Answer(
         shown, name=description.name, digest=description.digest(), sites=list(task.sites), diameter=task.diameter,
         algorithm=description.algorithm, components=description.most, features=description.features,
-        neighbours={site: neighbours.split(", ") for site, _, neighbours in rows},
+        neighbours=neighbours,
     )  # fmt: skip
-
-
-def _number(description: Any) -> str:
-    """Of components."""
-    if description.choice is None:
-        return str(description.components)
-    return f"{max(description.choice.at_least, len(description.classes or ()))} to {description.most}"
 
 
 def _changes(description: Any) -> list[str]:
@@ -64,19 +65,6 @@ def _changes(description: Any) -> list[str]:
     if description.unlabelled_weight != 1:
         changes.append(f"an unlabelled row counts {description.unlabelled_weight:g} of a labelled one")
     return ["; ".join(changes)] if changes else []
-
-
-def _sites(description: Any, task: Any) -> list[list[str]]:
-    from gaussip.exchange.neighbourhood import Neighbours
-
-    return [
-        [
-            site,
-            description.sites[site].address or "(calls others)",
-            ", ".join(task.sites[q] for q in Neighbours(task.W, m).all),
-        ]
-        for m, site in enumerate(task.sites)
-    ]
 
 
 @app.command()

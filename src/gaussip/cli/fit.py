@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from gaussip.cli import options
-from gaussip.cli.columns import Features, Labels, NoFeatures, Sites, Tables, Weights, read_columns
 from gaussip.cli.console import Answer, Json, component_names, progress, table
 from gaussip.errors import CollapseError, GaussipError, SettingError, StartError
 from gaussip.files import refuse_overwriting
@@ -16,14 +15,14 @@ from gaussip.settings import STARTS, check_choice, default
 
 
 def run(
-    tables: Tables,
+    tables: options.Tables,
     components: options.Components,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes (.npz).")],
-    sites: Sites = None,
-    labels: Labels = None,
-    weights: Weights = None,
-    feature_columns: Features = None,
-    others: NoFeatures = "",
+    sites: options.Sites = None,
+    labels: options.Labels = None,
+    weights: options.Weights = None,
+    feature_columns: options.Features = None,
+    others: options.NoFeatures = "",
     algorithm: Annotated[str, options.option("algorithm")] = default("algorithm"),
     network: options.Network = default("network"),
     mixing: options.Mixing = default("mixing"),
@@ -56,7 +55,7 @@ def run(
 
     check_choice("exchange", exchange, ("memory", "mpi"))
     refuse_overwriting(out, force=force, inputs=[*tables, *([Path(network)] if network.endswith(".csv") else [])])
-    columns, n_labelled = read_columns(
+    columns, n_labelled = options.read_columns(
         tables, sites, labels, weights, feature_columns, others, alone=algorithm == "em"
     )
     of_row = columns.sites

@@ -1,13 +1,12 @@
 """gaussip intervals."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from gaussip.cli.columns import Labels, Sites, Weights
 from gaussip.cli.console import Answer, Json, component_names, progress, table
-from gaussip.cli.options import Overwrite, option
+from gaussip.cli.options import Labels, Overwrite, Sites, Weights, option
 from gaussip.errors import DataError, LabelError, SettingError
 from gaussip.files import refuse_overwriting
 from gaussip.settings import check, default
@@ -76,17 +75,14 @@ def run(
     few = [row for row in rows if not row[1].startswith("covariance ")]
     n_more = len(rows) - len(few)
     shown = rows if n_more <= MOST else few
+    cells = [[component, name, *(f"{value:.4g}" for value in values)] for component, name, *values in shown]
+    drawn = table([name.replace("_", " ") for name in intervals], cells, texts=["parameter"])
     kind = "robust standard errors" if robust else "standard errors from the information"
     head = f"{columns.X.num_rows} rows at {len(mixture.sites_)} sites: {kind}, {100 * level:g}% intervals"
     notes = [f"{n_more} covariances are not shown: --out FILE, or --json, has them"] * (n_more > MOST)
     notes += [] if out is None else [f"written to {out}"]
     return Answer(
-        [head, "", _drawn(list(intervals), shown), *([""] if notes else []), *notes],
+        [head, "", drawn, *([""] if notes else []), *notes],
         rows=columns.X.num_rows, sites=mixture.sites_, level=level, robust=robust, away=result.away,
         out=None if out is None else str(out), intervals=[dict(zip(intervals, row, strict=True)) for row in rows],
     )  # fmt: skip
-
-
-def _drawn(columns: list[str], rows: list[list[Any]]) -> Any:
-    cells = [[component, name, *(f"{value:.4g}" for value in values)] for component, name, *values in rows]
-    return table([name.replace("_", " ") for name in columns], cells, texts=["parameter"])

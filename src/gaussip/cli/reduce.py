@@ -1,23 +1,15 @@
 """gaussip reduce."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from gaussip.cli.columns import Sites, Tables
 from gaussip.cli.console import Answer, Json, progress
-from gaussip.cli.options import Overwrite, option
+from gaussip.cli.options import Overwrite, Sites, Tables, option
 from gaussip.errors import DataError, ModelFileError, SettingError
 from gaussip.files import refuse_overwriting
 from gaussip.settings import default
-
-if TYPE_CHECKING:
-    from gaussip.preprocessing import NetworkPCA
-    from gaussip.rows.basis import Basis
 
 MOST = 0.9  # of all variance: a feature with more decides the components alone
 
@@ -51,8 +43,11 @@ def run(
 
     Example: `gaussip reduce patients.parquet --sites hospital --keep 0.9 --basis basis.npz --out reduced.parquet`
     """
-    from gaussip.rows.basis import reduced_names
-    from gaussip.rows.tables import listed, numeric_columns, read_sites, table_kind, without, write_table
+    import numpy as np
+
+    from gaussip.preprocessing import NetworkPCA
+    from gaussip.rows.basis import load, reduced_names
+    from gaussip.rows.tables import listed, numeric_columns, pick, read_sites, table_kind, without, write_table
 
     table_kind(out)
     if out.resolve() == basis.resolve():
@@ -72,18 +67,35 @@ def run(
         joined, named_by_file = read_sites(tables, [] if sites is None else [sites])
         left = without(joined, others)
         if keep is None:
-            agreed, features = _read(basis)
+            try:
+                agreed, features = load(basis)
+            except ModelFileError as error:
+                error.remedy = (
+                    "gaussip reduce writes one with --keep, and so does every site of a federation that reduces"
+                )
+                raise
             if not features:
                 raise DataError(f"{basis} was made of an array, and does not name its features; use it from Python")
         else:
             features = chosen or [name for name in numeric_columns(left) if name != sites]
-        X, of_row = _picked(left, features, sites)
+        if not features:
+            raise DataError("the table has no columns of numbers; name the feature columns with --features")
+        try:
+            columns = pick(left, features=features, sites=sites)
+        except DataError as error:
+            if error.column in left.column_names:
+                error.remedy = f"{error.remedy}; leave out a column that is not a feature with --no-features"
+            raise
+        X = np.column_stack([column.to_numpy() for column in columns.X.columns])
         cost: dict[str, Any] = {}
         remark = []
         if keep is not None:
-            of_row = of_row if of_row is not None else named_by_file
-            pca = _agreed(X, of_row, _number(keep), standardise, network, advance)
-            agreed = pca.basis_
+            of_row = columns.sites if columns.sites is not None else named_by_file
+            pca = NetworkPCA(_number(keep), standardise=standardise, network=network)
+            if of_row is None:
+                raise SettingError("name the column of sites with --sites, or give one table for each site")
+            pca._watch = lambda part: advance("agreeing on a basis", int(1000 * part))
+            agreed = pca.fit(X, sites=of_row).basis_
             agreed.save(basis, features)
             cost = {"exchanges": pca.n_exchanges_, "bytes": pca.bytes_}
             remark = _remark(pca, features, standardise)
@@ -108,16 +120,6 @@ def run(
     )  # fmt: skip
 
 
-def _read(path: Path) -> tuple[Basis, list[str]]:
-    from gaussip.rows.basis import load
-
-    try:
-        return load(path)
-    except ModelFileError as error:
-        error.remedy = "gaussip reduce writes one with --keep, and so does every site of a federation that reduces"
-        raise
-
-
 def _number(keep: str) -> float | int:
     try:
         return int(keep) if keep.strip().isdigit() else float(keep)
@@ -125,35 +127,7 @@ def _number(keep: str) -> float | int:
         raise SettingError(f"--keep {keep} is not a number; give for instance 3, or 0.9") from None
 
 
-def _picked(table: Any, features: list[str], sites: str | None) -> tuple[Any, Any]:
-    import numpy as np
-
-    from gaussip.rows.tables import pick
-
-    if not features:
-        raise DataError("the table has no columns of numbers; name the feature columns with --features")
-    try:
-        columns = pick(table, features=features, sites=sites)
-    except DataError as error:
-        if error.column in table.column_names:
-            error.remedy = f"{error.remedy}; leave out a column that is not a feature with --no-features"
-        raise
-    return np.column_stack([column.to_numpy() for column in columns.X.columns]), columns.sites
-
-
-def _agreed(
-    X: Any, of_row: Any, keep: float | int, standardise: bool, network: str, advance: Callable[[str, int], None]
-) -> NetworkPCA:
-    from gaussip.preprocessing import NetworkPCA
-
-    if of_row is None:
-        raise SettingError("name the column of sites with --sites, or give one table for each site")
-    pca = NetworkPCA(keep, standardise=standardise, network=network)
-    pca._watch = lambda part: advance("agreeing on a basis", int(1000 * part))
-    return pca.fit(X, sites=of_row)
-
-
-def _remark(pca: NetworkPCA, features: list[str], standardise: bool) -> list[str]:
+def _remark(pca: Any, features: list[str], standardise: bool) -> list[str]:
     """A word about a feature that decides the components alone."""
     variances = pca.covariance_.diagonal()
     j = int(variances.argmax())

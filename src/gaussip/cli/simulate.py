@@ -51,22 +51,18 @@ def run(
             trial, methods, max_rounds=rounds,
             watch=lambda method, now: advance(method.name, methods.index(method) * rounds + now.round),
         )  # fmt: skip
-    lines = []
-    for score in scores:
-        steps = f"{score.method.eta:g}" if score.method.has_step else ""
-        done = score.collapsed < replicates
-        error = f"{score.standard_error:.3f}" if score.standard_error == score.standard_error else ""
-        lines.append(
-            [
-                score.method.name,
-                steps,
-                f"{score.log_mse:.3f}" if done else "collapsed",
-                error,
-                str(score.rounds),
-                f"{score.collapsed} of {replicates}" if score.collapsed else "",
-                f"{score.seconds:.1f}",
-            ]
-        )
+    lines = [
+        [
+            score.method.name,
+            f"{score.method.eta:g}" if score.method.has_step else "",
+            f"{score.log_mse:.3f}" if score.collapsed < replicates else "collapsed",
+            f"{score.standard_error:.3f}" if score.standard_error == score.standard_error else "",
+            str(score.rounds),
+            f"{score.collapsed} of {replicates}" if score.collapsed else "",
+            f"{score.seconds:.1f}",
+        ]
+        for score in scores
+    ]
     notes = [f"{s.method.name}: {s.collapse}" for s in scores if s.collapse]
     title = f"log MSE, {spread}, delta={delta:g}, {network}, {labelled:.0%} labelled, {replicates} data set(s)"
     shown = [table(["method", "eta", "log MSE", "s.e.", "rounds", "collapsed", "seconds"], lines, title), *notes]

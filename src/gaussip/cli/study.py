@@ -14,7 +14,7 @@ from gaussip.errors import SettingError
 
 if TYPE_CHECKING:
     from gaussip.studies.features.design import FeatureDesign
-    from gaussip.studies.features.report import FeatureReport, Line
+    from gaussip.studies.features.report import FeatureReport
     from gaussip.studies.parts import Design
     from gaussip.studies.report import Report
 
@@ -47,10 +47,10 @@ def list_(json: Json = False) -> Answer:
 
     Example: `gaussip study list`
     """
-    from gaussip.studies.design import load, names
+    from gaussip.studies.design import ORDER, load
     from gaussip.studies.features.design import load as load_features
 
-    designs: dict[str, Design | FeatureDesign] = {name: load(name) for name in names()}
+    designs: dict[str, Design | FeatureDesign] = {name: load(name) for name in ORDER}
     designs["xray"] = load_features("xray").design
     rows = [
         [name, *(map(str, (len(design.cells), design.replicates)) if design.cells else ("", "")), design.title]
@@ -187,29 +187,21 @@ def _features_answer(made: FeatureReport) -> Answer:
     for mode in dict.fromkeys(line.mode for line in made.lines):
         here = [line for line in made.lines if line.mode == mode]
         rows = [
-            [line.method.removeprefix("semi-"), *(f"{value:.3f}" for value in line.mean), _ended(line)]
+            [
+                line.method.removeprefix("semi-"),
+                *(f"{value:.3f}" for value in line.mean),
+                f"collapsed in {line.collapsed} of {len(line.auc)}" if line.collapsed else "",
+            ]
             for line in here
         ]
         parts.append(table([mode, *made.classes, ""], rows, texts=[""]))
         parts += [f"{mode}: {text}" for text in unfinished(here)]
-    if made.reduced:
-        parts.append("a reduced run: with all splits and rounds of the design numbers may be others")
-    if made.missing:
-        parts.append(f"{made.missing} fits have not been run")
-    parts.append(f"report: {made.folder / 'report.html'} (and report.md)")
     lines = [
         {"mode": line.mode, "method": line.method, "auc": dict(zip(made.classes, line.mean.tolist(), strict=True)),
          "distance": line.distance, "rounds": line.rounds, "converged": line.converged, "collapsed": line.collapsed}
         for line in made.lines
     ]  # fmt: skip
-    return Answer(
-        parts, folder=str(made.folder), files=[str(path) for path in made.files], missing=made.missing,
-        reduced=made.reduced, lines=lines, published=made.published,
-    )  # fmt: skip
-
-
-def _ended(line: Line) -> str:
-    return f"collapsed in {line.collapsed} of {len(line.auc)}" if line.collapsed else ""
+    return _finished(made, parts, "splits", "numbers", "fits", lines=lines, published=made.published)
 
 
 def _answer(made: Report) -> Answer:
@@ -229,13 +221,20 @@ def _answer(made: Report) -> Answer:
     if made.verdicts:
         verdicts = [[claim.verdict, claim.text] for claim in made.verdicts]
         parts.append(table(["verdict", "claim"], verdicts, texts=["claim"]))
-    if made.reduced:
-        parts.append("a reduced run: with all data sets and rounds of the design verdicts may be others")
-    if made.missing:
-        parts.append(f"{made.missing} cells have not been run")
-    parts.append(f"report: {made.folder / 'report.html'} (and report.md)")
-    return Answer(
-        parts, folder=str(made.folder), files=[str(path) for path in made.files], missing=made.missing,
-        reduced=made.reduced, cells=made.summary,
+    return _finished(
+        made, parts, "data sets", "verdicts", "cells", cells=made.summary,
         published=[line._asdict() for line in made.comparisons], claims=[claim._asdict() for claim in made.verdicts],
     )  # fmt: skip
+
+
+def _finished(
+    made: Report | FeatureReport, parts: list[object], samples: str, findings: str, runs: str, **result: object
+) -> Answer:
+    """The answer about a report of either kind."""
+    if made.reduced:
+        parts.append(f"a reduced run: with all {samples} and rounds of the design {findings} may be others")
+    if made.missing:
+        parts.append(f"{made.missing} {runs} have not been run")
+    parts.append(f"report: {made.folder / 'report.html'} (and report.md)")
+    files = [str(path) for path in made.files]
+    return Answer(parts, folder=str(made.folder), files=files, missing=made.missing, reduced=made.reduced, **result)

@@ -3,16 +3,12 @@
 A drawing holds the Axes and the table that they show; `save` writes both. matplotlib is loaded by the first drawing.
 """
 
-from gaussip.plots.bars import draw_bars
-from gaussip.plots.boxes import Box, draw_boxes
-from gaussip.plots.convergence import draw_convergence
-from gaussip.plots.criteria import draw_criteria
+from gaussip.plots.bars import Box, draw_bars, draw_boxes
+from gaussip.plots.curves import draw_convergence, draw_criteria, draw_eta
 from gaussip.plots.diagnosis import draw_diagnosis
-from gaussip.plots.eta import draw_eta
-from gaussip.plots.files import paths_of, save
+from gaussip.plots.drawing import Drawing, paths_of, save
 from gaussip.plots.network import draw_network
 from gaussip.plots.panels import Line, draw_panels
-from gaussip.plots.style import Drawing
 
 __all__ = [
     "Box",

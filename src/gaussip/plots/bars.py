@@ -1,12 +1,13 @@
-"""Which site holds what: each site's rows by class, as shares of its rows, with their number beside."""
+"""Bars and boxes: which site holds what, and box plots in panels, as in the paper's comparison of AUC."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gaussip.arrays import NDArray
-from gaussip.plots.style import Drawing, colour, style
+from gaussip.plots.drawing import Drawing, colour, set_title, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,12 +16,7 @@ if TYPE_CHECKING:
 def draw_bars(
     counts: NDArray, sites: Sequence[str], classes: Sequence[str], *, title: str = "", ax: Axes | None = None
 ) -> Drawing:
-    """Draw a stacked bar for each site, the largest first.
-
-    Parameters
-    ----------
-    counts : (M, C), rows of each site and class
-    """
+    """Draw a stacked bar for each site, the largest first; ``counts`` (M, C) are rows of each site and class."""
     order = (-counts.sum(axis=1)).argsort(kind="stable")
     names, counts = [sites[m] for m in order], counts[order]
     totals = counts.sum(axis=1)
@@ -44,3 +40,45 @@ def draw_bars(
         axes.set_title(title)
     table = {"site": names} | {name: counts[:, c].tolist() for c, name in enumerate(classes)}
     return Drawing(axes, table)
+
+
+class Box(NamedTuple):
+    """One box of one panel."""
+
+    row: str
+    column: str
+    label: str
+    values: Sequence[float]
+
+
+def draw_boxes(boxes: Sequence[Box], *, title: str, ylabel: str) -> Drawing:
+    """Draw boxes in their panels; a label has one colour in all panels."""
+    rows, columns, labels = (
+        list(dict.fromkeys(getattr(box, key) for box in boxes)) for key in ("row", "column", "label")
+    )
+    with style() as plt:
+        colours = plt.get_cmap("viridis")
+        size = (1.0 + 2.5 * len(columns), 1.5 + 2.3 * len(rows))
+        figure, grid = plt.subplots(len(rows), len(columns), figsize=size, sharex=True, sharey="row", squeeze=False)
+        for i, row in enumerate(rows):
+            for j, column in enumerate(columns):
+                axes = grid[i][j]
+                here = [box for box in boxes if (box.row, box.column) == (row, column)]
+                places = [labels.index(box.label) for box in here]
+                drawn = axes.boxplot(
+                    [list(box.values) for box in here], positions=places, widths=0.7, patch_artist=True,
+                    medianprops={"color": "#222222"}, flierprops={"markersize": 3},
+                )  # fmt: skip
+                for place, patch in zip(places, drawn["boxes"], strict=True):
+                    patch.set_facecolor(colours(place / max(1, len(labels) - 1)))
+                axes.set_xticks(range(len(labels)), labels, rotation=90)
+                axes.set_title(column if i == 0 else "")
+                axes.set_ylabel("\n".join([*textwrap.wrap(row, 22), ylabel]) if j == 0 else "", fontsize=9)
+        set_title(figure, title)
+    flat = [(box, number, value) for box in boxes for number, value in enumerate(box.values)]
+    table: dict[str, Sequence[Any]] = {
+        "row": [box.row for box, _, _ in flat], "column": [box.column for box, _, _ in flat],
+        "box": [box.label for box, _, _ in flat], "replicate": [number for _, number, _ in flat],
+        ylabel: [f"{value:.6g}" for _, _, value in flat],
+    }  # fmt: skip
+    return Drawing(grid, table)

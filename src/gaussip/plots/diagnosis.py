@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gaussip.plots.style import Drawing, colour, set_title, style
+from gaussip.plots.drawing import Drawing, colour, set_title, style
 
 if TYPE_CHECKING:
     from gaussip.findings.evidence import Evidence

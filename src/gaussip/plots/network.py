@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from gaussip.arrays import NDArray
-from gaussip.plots.style import Drawing, colour, style
+from gaussip.plots.drawing import Drawing, colour, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,11 +27,7 @@ def draw_network(
 ) -> Drawing:
     """Draw who sends to whom; an arrow runs from the sender to the receiver.
 
-    Parameters
-    ----------
-    W : (M, M) weights
-    shares : (M, C), what each site holds, drawn as a pie at its node
-    classes : (C,) names for the legend
+    ``shares`` (M, C), what each site holds, are drawn as a pie at its node, with ``classes`` (C,) in the legend.
     """
     weights = sparse.csr_array(W).tocoo()
     pairs = [(int(q), int(m), float(w)) for m, q, w in zip(*weights.coords, weights.data, strict=True) if m != q]

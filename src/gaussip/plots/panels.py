@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.plots.style import Drawing, colour, set_title, style
+from gaussip.plots.drawing import Drawing, colour, set_title, style
 
 
 class Line(NamedTuple):

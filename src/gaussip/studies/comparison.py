@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gaussip.arrays import NDArray, out_of_memory, to_device, to_numpy
-from gaussip.errors import FewerAtATimeWarning, PooledTargetWarning, SettingError
+from gaussip.errors import FewerAtATimeWarning, SettingError
 from gaussip.mixture.theta import Theta, pack, per_replicate, place, to_psi
 from gaussip.networks import mixing_weights
 from gaussip.rows.rows import Rows
@@ -79,11 +79,6 @@ class Trial:
         values = [to_device(x, device) for x in data.by_site(data.X)]
         return Rows.of_sites(values, data.by_site(data.labels) if labels else None, None, self.setting.n_components)
 
-    def rows(self, some: slice, labels: bool) -> Rows:
-        """The rows of some data sets, (R, M), on the device."""
-        numbers = range(len(self.data))[some]
-        return Rows.stack([self.rows_of(number, labels, self.device) for number in numbers])
-
     def run(
         self,
         method: Method,
@@ -96,9 +91,7 @@ class Trial:
     ) -> Trace:
         """Fit every data set by the method, and look at its estimates after the marked rounds and the last.
 
-        Parameters
-        ----------
-        pooled : (R, K, f), the psi that distances are taken to
+        ``pooled`` (R, K, f) is the psi that distances are taken to.
         """
         if max_rounds < 1:
             raise SettingError("rounds must be at least 1")
@@ -159,12 +152,11 @@ class Trial:
             if watch is not None:
                 watch(now)
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PooledTargetWarning)  # a study compares what networks do
-            run: Run = method.run(
-                place(begin, self.device), self.rows(some, method.semi), self.W, max_rounds=marks[-1],
-                marks=marks[1:], tol=tol, weighting=self.weighting, watch=follow,
-            )  # fmt: skip
+        rows = Rows.stack([self.rows_of(r, method.semi, self.device) for r in range(len(self.data))[some]])
+        run: Run = method.run(
+            place(begin, self.device), rows, self.W, max_rounds=marks[-1], marks=marks[1:], tol=tol,
+            weighting=self.weighting, watch=follow,
+        )  # fmt: skip
         final = Theta(*map(to_numpy, run.theta))
         while len(looks) < len(marks):  # all converged or collapsed: nothing moves any more
             look(final, last[1])

@@ -11,25 +11,18 @@ from gaussip.errors import FileError
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.theta import Theta, align, at, distance, reorder
 from gaussip.plots import draw_convergence, draw_network, save
-from gaussip.rows.problem import Problem, prepare
+from gaussip.rows.problem import prepare
 from gaussip.simulation.history import Progress
 from gaussip.simulation.run import Run
 from gaussip.starts import shared as start
 from gaussip.studies import split
-from gaussip.studies.methods import Method
+from gaussip.studies.methods import Method, parse_method
 
 N_SITES = 8
 LABELLED = 0.1
 REG_COVAR = 1e-3
-METHODS = (
-    Method("local", 1.0, False),
-    Method("nnem", 1.0, False),
-    Method("mnem", 0.01, False),
-    Method("mnem", 0.01, True),
-    Method("exact", 1.0, False),
-    Method("exact", 1.0, True),
-    Method("em", 1.0, True),
-)
+NAMES = ("local", "nnem", "mnem", "semi-mnem", "exact", "semi-exact", "semi-em")
+METHODS = tuple(parse_method(name, eta=0.01) for name in NAMES)
 
 
 class Line(NamedTuple):
@@ -43,17 +36,10 @@ class Line(NamedTuple):
     collapse: str | None
 
 
-class Demo(NamedTuple):
-    """The results of the demonstration, and its files."""
-
-    lines: list[Line]
-    files: list[Path]
-
-
 def run_demo(
     out: Path, max_rounds: int = 3000, watch: Callable[[Method, Progress], None] = lambda method, now: None
-) -> Demo:
-    """Fit all methods, draw the pictures into ``out``, which is made if need be."""
+) -> tuple[list[Line], list[Path]]:
+    """Fit all methods, draw the pictures into ``out``, which is made if need be; their results and files."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -72,7 +58,8 @@ def run_demo(
         flag: Method("em", 1.0, flag).run(begins[flag], rows[flag], semi.W, max_rounds=20_000, **settings)
         for flag in (False, True)
     }
-    lines, curves = [], {}
+    lines: list[Line] = []
+    curves: dict[str, Any] = {}
     for method in METHODS:
         target = at(pooled[method.semi].theta, 0)
         if method.algorithm == "em":
@@ -89,7 +76,16 @@ def run_demo(
         )
         lines.append(_line(method, run, target, test))
         curves[method.name] = tuple(np.array(part) for part in zip(*trace, strict=True))
-    return Demo(lines, _pictures(out, semi, train, sites, names, lines, curves))
+    held = np.stack([np.bincount(train.classes[sites == site], minlength=2) for site in semi.sites])
+    network = draw_network(
+        semi.W, semi.sites.tolist(),
+        title="Eight sites on a ring, and whom they see", shares=held, classes=names,
+    )  # fmt: skip
+    convergence = draw_convergence(
+        curves, collapsed=[line.method for line in lines if line.collapse],
+        ylabel="distance to the pooled estimate", title="Breast-cancer data, sorted by diagnosis over 8 sites",
+    )  # fmt: skip
+    return lines, save(network, out / "network.png") + save(convergence, out / "convergence.png")
 
 
 class Patients(NamedTuple):
@@ -131,24 +127,3 @@ def _line(method: Method, run: Run, pooled: Theta, test: Patients) -> Line:
         rounds=run.n_rounds,
         collapse=None,
     )
-
-
-def _pictures(
-    out: Path,
-    problem: Problem,
-    train: Patients,
-    sites: NDArray,
-    names: list[str],
-    lines: list[Line],
-    curves: dict[str, Any],
-) -> list[Path]:
-    held = np.stack([np.bincount(train.classes[sites == site], minlength=2) for site in problem.sites])
-    network = draw_network(
-        problem.W, problem.sites.tolist(),
-        title="Eight sites on a ring, and whom they see", shares=held, classes=names,
-    )  # fmt: skip
-    convergence = draw_convergence(
-        curves, collapsed=[line.method for line in lines if line.collapse],
-        ylabel="distance to the pooled estimate", title="Breast-cancer data, sorted by diagnosis over 8 sites",
-    )  # fmt: skip
-    return save(network, out / "network.png") + save(convergence, out / "convergence.png")

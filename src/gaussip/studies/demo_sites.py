@@ -18,7 +18,6 @@ from sklearn.exceptions import ConvergenceWarning
 from gaussip.errors import FileError, PausedError
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.federation import folders, reading
-from gaussip.mixture.theta import Theta
 from gaussip.node.logs import read_status
 from gaussip.rows.tables import write_table
 from gaussip.studies.demo import N_SITES, REG_COVAR, patients
@@ -99,7 +98,7 @@ def run_sites(
     equal = []
     for m, name in enumerate(names):
         model = NetworkGaussianMixture.load(folder / "folders" / name / "model.npz")
-        mine = Theta(model.weights_, model.means_, model.covariances_)
+        mine = (model.weights_, model.means_, model.covariances_)
         simulated = (mixture.site_weights_[m], mixture.site_means_[m], mixture.site_covariances_[m])
         equal.append(all(np.array_equal(a, b) for a, b in zip(mine, simulated, strict=True)))
     return Outcome(names, rounds, names[VICTIM], killed, equal, folder)

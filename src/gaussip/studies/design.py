@@ -12,15 +12,10 @@ from gaussip.studies.reading import claims_of, drawing_of, figures_of, published
 
 SHIPPED = files("gaussip.studies") / "designs"
 ORDER = ("figure1", "figure2", "figure3", "figure4", "networks", "circles", "label-fractions", "starts", "theory",
-         "exact")  # fmt: skip
+         "exact")  #: the studies that come with gaussip  # fmt: skip
 TOP = ("title", "about", "replicates", "seed", "looks", "levels", "contraction", "cells", "figures", "published",
        "claims", "drawing")  # fmt: skip
 LEVEL = number(0, 1e6, "a positive distance", above_low=True)
-
-
-def names() -> list[str]:
-    """The studies that come with gaussip."""
-    return list(ORDER)
 
 
 def load(name: str | Path, replicates: int | None = None, most_rounds: int | None = None) -> Design:

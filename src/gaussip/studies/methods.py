@@ -1,9 +1,10 @@
 """Methods as people write them: an algorithm, its step, and whether it may see the labels."""
 
+import warnings
 from typing import Any, NamedTuple
 
 from gaussip import algorithms
-from gaussip.errors import SettingError
+from gaussip.errors import PooledTargetWarning, SettingError
 from gaussip.mixture.theta import Theta
 from gaussip.rows.rows import Rows
 from gaussip.simulation.run import Run, simulate
@@ -34,9 +35,11 @@ class Method(NamedTuple):
         return algorithms.has_step(self.algorithm)
 
     def run(self, start: Theta, rows: Rows, W: Any, **settings: Any) -> Run:
-        """Simulate the method; a collapse ends it quietly."""
+        """Simulate the method; a collapse ends it quietly, and nothing is said of the network, which is compared."""
         chosen = algorithms.make(self.algorithm, self.eta)
-        return simulate(chosen, start, rows, W, record_collapse=True, **settings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PooledTargetWarning)
+            return simulate(chosen, start, rows, W, record_collapse=True, **settings)
 
 
 def parse_method(text: str, eta: float) -> Method:

@@ -16,9 +16,9 @@ code { background: #f3f3f3; padding: 0 .2rem; }
 class Page:
     """A page that grows from top to bottom."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, about: str = "") -> None:
         self._title = title
-        self._parts = [f"# {title}"]
+        self._parts = [f"# {title}", *filter(None, [about])]
 
     def heading(self, text: str) -> None:
         """A section begins."""

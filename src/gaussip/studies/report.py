@@ -1,22 +1,38 @@
-"""A study's report: tables, figures with their tables, and one page that brings them together."""
+"""A study's report: tables, figures with their tables, published numbers, and one page that brings them together."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gaussip.files import whole
-from gaussip.plots.files import write_csv
-from gaussip.studies.cells import POOLED
+from gaussip.plots.drawing import write_csv
+from gaussip.studies.cells import POOLED, matches
 from gaussip.studies.claims import Verdict, verdicts
 from gaussip.studies.costs import Cost, cost_table, costs
 from gaussip.studies.design import ORDER, of_text
 from gaussip.studies.drawing import draw_figure, draw_networks
 from gaussip.studies.folder import Folder
 from gaussip.studies.page import Page
-from gaussip.studies.published import Comparison, comparisons
-from gaussip.studies.results import CURVES, SUMMARY, Results
+from gaussip.studies.parts import Published
+from gaussip.studies.results import CURVES, SUMMARY, NotRunError, Results
 from gaussip.studies.storage import write_texts
+
+FEW = 10  # data sets: a standard error of fewer says little
+
+
+class Comparison(NamedTuple):
+    """A published number and the study's."""
+
+    cell: str
+    round: int | str
+    source: str
+    published: float
+    measured: float
+    standard_error: float
+    difference: float
+    allowed: float  #: NaN where nothing was asked for
+    verdict: str  #: reproduced, not reproduced, reported (nothing was asked for), not run or round not reached
+    note: str
 
 
 class Report(NamedTuple):
@@ -37,9 +53,7 @@ def report(folder: Folder) -> Report:
     out = folder.path / "report"
     out.mkdir(exist_ok=True)
     files: list[Path] = []
-    page = Page(design.title)
-    if design.about:
-        page.paragraph(design.about)
+    page = Page(design.title, design.about)
     if design.cells:
         name = design.name if design.name in ORDER else f"{design.name}.toml"
         limit = f" --rounds {design.most_rounds}" if design.most_rounds else ""
@@ -104,6 +118,33 @@ def report(folder: Folder) -> Report:
     return Report(out, files, compared, judged, len(results.missing), reduced, lines)
 
 
+def comparisons(results: Results) -> list[Comparison]:
+    """Every published number of the design beside the study's."""
+    return [_compared(results, published) for published in results.design.published]
+
+
+def _compared(results: Results, published: Published) -> Comparison:
+    (cell,) = [cell for cell in results.design.cells if matches(cell.values, published.where)]
+    numbers = dict.fromkeys(("measured", "standard_error", "difference", "allowed"), math.nan)
+    compared = Comparison(
+        results.describe(cell), published.round or "end", published.source, published.value, **numbers,
+        verdict="not run" if cell in results.missing else "round not reached", note=published.note,
+    )  # fmt: skip
+    try:
+        measured = results.log_mse(cell, published.round)
+    except NotRunError:
+        return compared
+    apart = measured.value - published.value
+    limits = [] if published.within is None else [published.within]
+    if published.within_errors is not None and results.design.replicates >= FEW:
+        limits.append(published.within_errors * measured.error)
+    verdict = "reported" if not limits else "reproduced" if abs(apart) <= max(limits) else "not reproduced"
+    allowed = max(limits, default=math.nan)
+    return compared._replace(
+        measured=measured.value, standard_error=measured.error, difference=apart, allowed=allowed, verdict=verdict
+    )
+
+
 def _short(line: Mapping[str, Any], key: str) -> Any:
     value = line[key]
     if key == "round" and line["method"] == POOLED:
@@ -112,8 +153,7 @@ def _short(line: Mapping[str, Any], key: str) -> Any:
 
 
 def _tables(results: Results, out: Path) -> list[Path]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from gaussip.rows.tables import write_table  # not at the top: it loads pyarrow
 
     curves = list(results.curves())
     parquet = out / "curves.parquet"
@@ -123,8 +163,7 @@ def _tables(results: Results, out: Path) -> list[Path]:
         values = (line[key] for line in curves)
         return [str(value) if key == "labelled" else None if value == "" else value for value in values]
 
-    with whole(parquet) as partial:
-        pq.write_table(pa.table({key: column(key) for key in CURVES}), partial)
+    write_table(parquet, {key: column(key) for key in CURVES})
     return [_csv(out / "summary.csv", SUMMARY, results.summary()), _csv(out / "curves.csv", CURVES, curves), parquet]
 
 

@@ -95,20 +95,17 @@ class Results:
 
     def norm(self, cell: Cell) -> Value:
         """L_max at the whole sample's estimate."""
-        return _mean(self._contraction(cell)[:, 0])
+        return self.contraction(cell, column=0)
 
-    def contraction(self, cell: Cell) -> Value:
+    def contraction(self, cell: Cell, column: int = 1) -> Value:
         """EM's rate at the whole sample's estimate."""
-        return _mean(self._contraction(cell)[:, 1])
-
-    def _contraction(self, cell: Cell) -> NDArray:
         numbers = self.numbers(cell.pooled)
         if "contraction" not in numbers:
             raise NotRunError("the contraction was not measured; write contraction = true in the design")
-        return numbers["contraction"]
+        return _mean(numbers["contraction"][:, column])
 
     def numbers(self, cell: Cell) -> Mapping[str, NDArray]:
-        """What `gaussip.studies.compute` gave for a cell."""
+        """What `gaussip.studies.run.compute` gave for a cell."""
         if cell not in self._numbers:
             raise NotRunError(f"{self.design.name_of(cell)} has not been run")
         return self._numbers[cell]

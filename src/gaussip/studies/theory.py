@@ -13,8 +13,7 @@ from gaussip.rows.rows import Rows
 
 def site_maps(rows: Rows, psi: Psi) -> NDArray:
     """F_m(psi) of every site, (M, K, f); ``psi`` has no leading axes."""
-    theta = to_theta(psi)
-    everywhere = broadcast(theta, rows.shape)
+    everywhere = broadcast(to_theta(psi), rows.shape)
     return to_numpy(summary(moments(rows, everywhere)))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DesignError
-from gaussip.plots.files import write_csv
+from gaussip.plots.drawing import write_csv
 from gaussip.rows.basis import Basis, load
 from gaussip.studies import storage
 from gaussip.studies.cells import POOLED

@@ -7,7 +7,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.plots import Box, draw_bars, draw_boxes, save
-from gaussip.plots.files import write_csv
+from gaussip.plots.drawing import write_csv
 from gaussip.studies.cells import POOLED
 from gaussip.studies.features.design import Cell, of_text
 from gaussip.studies.features.folder import FeatureFolder
@@ -61,9 +61,7 @@ def report(folder: FeatureFolder) -> FeatureReport:
     whole_design = of_text(folder.text, folder.name).design
     reduced = design.replicates < whole_design.replicates or design.rounds < whole_design.rounds
     name = folder.name if folder.name == "xray" else f"{folder.name}.toml"
-    page = Page(design.title)
-    if design.about:
-        page.paragraph(design.about.strip())
+    page = Page(design.title, design.about.strip())
     page.paragraph(
         f"{folder.about['rows']} rows at {len(folder.about['sites'])} sites; {folder.about['features']} features, of "
         f"which {folder.about['dimensions']} principal components keep {folder.about['explained']:.1%} of the "
@@ -91,18 +89,14 @@ def report(folder: FeatureFolder) -> FeatureReport:
     return FeatureReport(out, files, classes, lines, published, missing, reduced)
 
 
-def _mode(cell: Cell) -> str:
-    if not cell.method.semi:
-        return "no labels"
-    return "labels" if cell.unlabelled_weight == 1 else f"labels, unlabelled rows count {cell.unlabelled_weight:g}"
-
-
 def _lines(folder: FeatureFolder, cell: Cell) -> list[Line]:
     """The line of a cell, and before the whole sample's that of the start."""
     done = folder.read(cell)
     if not done:
         return []
-    mode, pooled = _mode(cell), cell.method.algorithm == POOLED
+    pooled, mode = cell.method.algorithm == POOLED, "labels" if cell.method.semi else "no labels"
+    if cell.unlabelled_weight != 1:
+        mode += f", unlabelled rows count {cell.unlabelled_weight:g}"
     auc = np.stack([replicate["auc"] for replicate in done])
     distance = 0.0 if pooled else float(np.mean([replicate.get("distance", np.nan) for replicate in done]))
     line = Line(
@@ -163,7 +157,8 @@ def _table(lines: list[Line], classes: list[str], page: Page, out: Path) -> Path
     spread = [f"{name}, s.d. over {what}" for what in ("splits", "sites") for name in classes]
     path = out / "summary.csv"
     write_csv(path, [*columns, *spread], [
-        [_digits(value) for value in (*row, *line.auc.std(axis=0).tolist(), *line.apart.tolist())]
+        [f"{value:.6g}" if isinstance(value, float) else value
+         for value in (*row, *line.auc.std(axis=0).tolist(), *line.apart.tolist())]
         for row, line in zip(rows, lines, strict=True)])  # fmt: skip
     return path
 
@@ -220,7 +215,3 @@ def _published(folder: FeatureFolder, lines: list[Line]) -> list[dict[str, Any]]
 def _way(line: Line, far: dict[str, float]) -> float:
     """Share of the way from the start to the whole sample's estimate; NaN where that is not there."""
     return 1 - line.distance / far[line.mode] if line.mode in far else float("nan")
-
-
-def _digits(value: Any) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else value

@@ -1,22 +1,18 @@
 """Running a study of a feature table: each replicate of each cell once, on a GPU all replicates together."""
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gaussip import algorithms
 from gaussip.arrays import NDArray, to_numpy
-from gaussip.errors import PooledTargetWarning
 from gaussip.mixture.theta import Theta, at, distance, per_replicate, place, to_psi, to_theta
 from gaussip.networks import mixing_weights, two_way_weights
 from gaussip.rows.moments import shrinkage_of
 from gaussip.rows.rows import Rows
 from gaussip.simulation.history import Progress
-from gaussip.simulation.run import simulate
 from gaussip.studies.cells import POOLED
 from gaussip.studies.features import scores
 from gaussip.studies.features.design import Cell, FeatureDesign, Loaded
@@ -24,8 +20,6 @@ from gaussip.studies.features.folder import FeatureFolder, digest_of, kept_basis
 from gaussip.studies.features.table import FeatureTable
 from gaussip.studies.features.trial import Replicate, reduced, replicates
 from gaussip.studies.storage import log, write_arrays
-
-LOCAL = "local"
 
 
 def run(
@@ -99,23 +93,19 @@ def compute(
     """
     semi, table = cell.method.semi, splits[0].table
     R, M = len(splits), len(table.names)
-    begins = [split.from_labels if semi else split.from_kmeans for split in splits]
-    start = per_replicate(begins)
+    start = per_replicate([split.from_labels if semi else split.from_kmeans for split in splits])
     rows = Rows.stack([split.rows(semi, cell.unlabelled_weight, device) for split in splits])
-    alone = cell.method.algorithm == LOCAL
+    alone = cell.method.algorithm == "local"
     if alone:  # every site by itself: one that collapses does not end the others
         rows = Rows.joined([rows.site(m) for m in range(R * M)], (R * M, 1))
         start = Theta(*(np.repeat(part, M, axis=0) for part in start))
         W = np.ones((1, 1))
     start = place(start, device)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PooledTargetWarning)
-        ended = simulate(
-            algorithms.make(cell.method.algorithm, cell.method.eta), start, rows, W, max_rounds=design.rounds,
-            tol=design.tol, reg_covar=design.reg_covar, shrinkage=shrinkage_of(design.shrinkage, start),
-            weighting=design.weighting, record_collapse=True, watch=watch,
-        )  # fmt: skip
-    estimates = [_replicate(ended.theta, r, M, alone) for r in range(R)]
+    ended = cell.method.run(
+        start, rows, W, max_rounds=design.rounds, tol=design.tol, reg_covar=design.reg_covar,
+        shrinkage=shrinkage_of(design.shrinkage, start), weighting=design.weighting, watch=watch,
+    )  # fmt: skip
+    estimates = [at(ended.theta, slice(r * M, (r + 1) * M), 0) if alone else at(ended.theta, r) for r in range(R)]
     collapsed, converged = ended.collapsed.reshape(R, -1), ended.converged.reshape(R, -1)
     results: list[dict[str, NDArray]] = []
     for r, (split, theta) in enumerate(zip(splits, estimates, strict=True)):
@@ -133,11 +123,6 @@ def compute(
             numbers["distance"] = np.array(distance(here, to_theta(pooled[r])))
         results.append(numbers)
     return results
-
-
-def _replicate(theta: Theta, r: int, n_sites: int, alone: bool) -> Theta:
-    """A replicate's mixtures, one for each site."""
-    return at(theta, slice(r * n_sites, (r + 1) * n_sites), 0) if alone else at(theta, r)
 
 
 def score(split: Replicate, theta: Theta, semi: bool, device: str) -> NDArray:

@@ -10,17 +10,7 @@ from gaussip.mixture.theta import Theta, at
 
 
 def log_joints(X: Array, theta: Theta) -> NDArray:
-    """log(alpha_k phi_k(x_i)) under every site's mixture.
-
-    Parameters
-    ----------
-    X : (n, p)
-    theta : Theta with leading axis (M,), on the device of X
-
-    Returns
-    -------
-    (M, n, K)
-    """
+    """log(alpha_k phi_k(x_i)) under every site's mixture, (M, n, K); theta (M, ...) is on the device of X (n, p)."""
     xp = namespace(X)
     joints = []
     for m in range(theta.means.shape[0]):
@@ -41,13 +31,7 @@ def log_odds(joint: NDArray) -> NDArray:
 
 
 def aucs(scores: NDArray, labels: NDArray) -> NDArray:
-    """One-vs-rest AUC of each class (C,), by ranks: ties count half.
-
-    Parameters
-    ----------
-    scores : (n, C)
-    labels : (n,), class numbers
-    """
+    """One-vs-rest AUC of each class (C,) from scores (n, C) and class numbers (n,), by ranks: ties count half."""
     is_class = labels[:, None] == np.arange(scores.shape[1])
     n = is_class.sum(axis=0)
     ranks = rankdata(scores, axis=0)
@@ -59,12 +43,8 @@ def matched(joint: NDArray, labels: NDArray, n_classes: int) -> NDArray:
     """The component that stands for each class (C,), where components have no names.
 
     The matching with the largest sum over classes of the mean probability that a class's labelled rows give its
-    component: a table of C times K numbers that sites can average.
-
-    Parameters
-    ----------
-    joint : (n, K), of the labelled training rows
-    labels : (n,)
+    component: a table of C times K numbers that sites can average. ``joint`` (n, K) and ``labels`` (n,) are those of
+    the labelled training rows.
     """
     share = np.exp(joint - np.logaddexp.reduce(joint, axis=1)[:, None])
     table = np.stack([share[labels == c].mean(axis=0) for c in range(n_classes)])

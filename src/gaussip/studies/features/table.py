@@ -31,12 +31,10 @@ class FeatureTable(NamedTuple):
 
 
 def read_features(path: str | os.PathLike[str]) -> FeatureTable:
-    """A feature table.
+    """The feature table of a file.
 
-    Parameters
-    ----------
-    path : an .npz file with arrays ``features``, ``label`` and ``site``, and maybe ``image`` and ``split``; or a
-        .parquet or .csv file with such columns, where all others are features
+    An .npz file has arrays ``features``, ``label`` and ``site``, and maybe ``image`` and ``split``; a .parquet or
+    .csv file has such columns, and all others are features.
     """
     return _checked(path, *(_from_npz(path) if Path(path).suffix.lower() == ".npz" else _from_table(path)))
 

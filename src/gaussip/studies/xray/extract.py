@@ -150,7 +150,7 @@ def _open_parts(folder: Path, settings: dict[str, Any]) -> Path:
     except (OSError, ValueError) as error:
         raise FileError(f"{folder} cannot be used: {error}; delete it to start again") from error
     differ = [
-        f"{name} was {_short(before.get(name))} and is {_short(value)}"
+        f"{name} was {str(before.get(name))[:12]} and is {str(value)[:12]}"  # of a digest the beginning is enough
         for name, value in settings.items()
         if before.get(name) != value
     ]
@@ -160,11 +160,6 @@ def _open_parts(folder: Path, settings: dict[str, Any]) -> Path:
             "continue with those, or delete it to start again"
         )
     return folder
-
-
-def _short(value: Any) -> str:
-    """A setting for a message; the beginning of a digest identifies it."""
-    return str(value)[:12]
 
 
 def _read_part(path: Path, images: int) -> tuple[NDArray, NDArray]:

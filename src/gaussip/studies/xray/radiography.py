@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import io
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -103,12 +104,9 @@ class Manifest(NamedTuple):
 
 
 def read_manifest(folder: str | os.PathLike[str], watch: Watch = lambda text, done: None) -> Manifest:
-    """Look at every image of a database and find its label and site.
+    """Look at every image of a database and find its label and site; ``watch`` gets the share of the work done.
 
-    Parameters
-    ----------
-    folder : has a folder ``CLASS``, with ``images/*.png`` or ``*.png``, and ``CLASS.metadata.xlsx`` for each class
-    watch : called with what is going on and the share of the work that is done
+    For each class there is a folder ``CLASS``, with ``images/*.png`` or ``*.png``, and ``CLASS.metadata.xlsx``.
     """
     root = Path(folder)
     if not root.is_dir():
@@ -176,7 +174,7 @@ def read_workbook(path: Path) -> list[tuple[str, str]]:
     header = [str(cell or "").strip() for cell in rows[0]] if rows else []
     name, url = (_column(path, header, wanted) for wanted in ("FILE NAME", "URL"))
     cells = [[str(cell or "").strip() for cell in row] + [""] * len(header) for row in rows[1:]]
-    return [(_without_ending(row[name]), row[url]) for row in cells if row[name]]
+    return [(re.sub(r"\.png$", "", row[name], flags=re.IGNORECASE), row[url]) for row in cells if row[name]]
 
 
 def site_of(url: str) -> str:
@@ -241,10 +239,6 @@ def _column(path: Path, header: Sequence[str], wanted: str) -> int:
         names = some([name for name in header if name]) if any(header) else "nothing"
         raise DataError(f"{path} has no column {wanted!r}; its first row has {names}")
     return upper.index(wanted)
-
-
-def _without_ending(name: str) -> str:
-    return name[:-4] if name.lower().endswith(".png") else name
 
 
 def _look_at(path: Path) -> tuple[str, str]:

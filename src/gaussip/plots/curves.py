@@ -1,0 +1,79 @@
+"""Curves: a measure of several methods over rounds, MNEM's predicted error over eta, and criteria over K."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gaussip.plots.drawing import Drawing, colour, style
+from gaussip.plots.panels import Line, draw_panels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from gaussip.selection import Selection
+    from gaussip.step_size import Step
+
+
+def draw_convergence(
+    curves: Mapping[str, tuple[Any, Any]],
+    *,
+    ylabel: str,
+    title: str = "",
+    collapsed: Collection[str] = (),
+    ax: Axes | None = None,
+) -> Drawing:
+    """Draw curves (rounds, values) by method on logarithmic axes; a cross ends those that collapsed."""
+    with style() as plt:
+        axes = plt.subplots(figsize=(6.2, 4.2))[1] if ax is None else ax
+        for number, (name, (rounds, values)) in enumerate(curves.items()):
+            label = f"{name} (collapsed)" if name in collapsed else name
+            axes.plot(rounds, values, color=colour(number), label=label)
+            last = np.flatnonzero(np.isfinite(values))[-1:]
+            if name in collapsed:
+                axes.plot(rounds[last], values[last], "X", color=colour(number), markersize=9)
+        axes.set(xscale="log", yscale="log", xlabel="round", ylabel=ylabel, title=title)
+        axes.legend()
+    table: dict[str, Sequence[Any]] = {
+        "method": [name for name, (rounds, _) in curves.items() for _ in rounds],
+        "round": [int(t) for rounds, _ in curves.values() for t in rounds],
+        "value": [float(v) for _, values in curves.values() for v in values],
+    }
+    return Drawing(axes, table)
+
+
+def draw_eta(step: Step, *, ax: Axes | None = None) -> Drawing:
+    """Draw the mean squared error over that of the pooled estimate, on logarithmic axes."""
+    etas = [trial.eta for trial in step.trials]
+    errors = [trial.mse for trial in step.trials]
+    with style() as plt:
+        axes = plt.subplots(figsize=(6.2, 4.2))[1] if ax is None else ax
+        axes.axhline(1.0, color="#222222", linestyle="--", linewidth=1.1, label="pooled estimate")
+        axes.plot(etas, errors, color=colour(0), marker="o", markersize=4, label="MNEM, predicted")
+        recommended = f"recommended: eta = {step.eta:g}"
+        axes.plot([step.eta], [step.mse], "o", color=colour(1), markersize=9, label=recommended)
+        axes.set(xscale="log", yscale="log", xlabel="eta", ylabel="mean squared error / pooled")
+        ticks = [value for value in (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000) if value <= 1.05 * max(errors)]
+        for axis, places in ((axes.xaxis, (0.001, 0.01, 0.1, 1)), (axes.yaxis, ticks)):
+            axis.set_ticks(places, [f"{place:g}" for place in places])
+        axes.minorticks_off()
+        axes.legend()
+    table: dict[str, Sequence[Any]] = {
+        "eta": etas,
+        "rounds": [round(trial.rounds) for trial in step.trials],
+        "bias": [trial.bias for trial in step.trials],
+        "mse": errors,
+        "recommended": [int(eta == step.eta) for eta in etas],
+    }
+    return Drawing(axes, table)
+
+
+def draw_criteria(selection: Selection) -> Drawing:
+    """Draw BIC and AIC over K, and ICL where it is the criterion: its range would hide the others."""
+    Ks = [str(line.n_components) for line in selection.lines]
+    shown = ("bic", "aic", "icl") if selection.criterion == "icl" else ("bic", "aic")
+    lines = [Line("", "", name.upper(), Ks, [getattr(line, name) for line in selection.lines]) for name in shown]
+    title = f"{selection.criterion.upper()} is least at K = {selection.n_components}"
+    return draw_panels(lines, title=title, xlabel="number of components", ylabel="criterion", points=True)
