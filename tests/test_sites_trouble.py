@@ -276,10 +276,10 @@ def test_two_processes_of_one_site_a_port_in_use_and_a_link_that_carries_nothing
         taken = gaussip("site", "run", sites.folders / "s1", "--data", tmp_path / "s1.csv")
         assert (taken.returncode, "cannot listen at" in taken.stderr) == (3, True)
         settings.write_text(before)
-        sites.until(lambda: sites.events("s0", "links opened anew"))
-        assert sites.events("s0", "links opened anew")[0]["sites"] == ["s1"]
+        sites.until(lambda: sites.events("s0", "links reopened"))
+        assert sites.events("s0", "links reopened")[0]["sites"] == ["s1"]
         mute.close()
         sites.start("s1", "s2")
         sites.finish()
-        assert len(sites.events("s0", "links opened anew")) == 1
+        assert len(sites.events("s0", "links reopened")) == 1
         sites.assert_equal_to(sites.simulated())

@@ -48,10 +48,10 @@ class Plan(NamedTuple):
     def growth(self) -> list[float]:
         """T_0(s), ..., T_J(s) at s, where the eigenvalue 1 lies if low..high is -1..1."""
         s = (2.0 - self.high - self.low) / max(self.high - self.low, 1e-9)
-        found = [1.0, s]
-        while len(found) <= max(self.exchanges, self.first):
-            found.append(2 * s * found[-1] - found[-2])
-        return found
+        values = [1.0, s]
+        while len(values) <= max(self.exchanges, self.first):
+            values.append(2 * s * values[-1] - values[-2])
+        return values
 
 
 NO_PLAN = Plan(0, 0, 0, 0.0, 0.0)
@@ -127,12 +127,12 @@ class Exact(Algorithm):
         xp = namespace(start.means)
         x, M = to_psi(start), site.links.shape[-1]
         like = {"dtype": x.dtype, "device": x.device}
-        own = xp.astype(xp.arange(M, device=x.device) == site.index[..., None], x.dtype)
+        itself = xp.astype(xp.arange(M, device=x.device) == site.index[..., None], x.dtype)
         packing = xp.asarray(_packing(M), **like)
         listed = xp.concat([site.links @ packing, site.share[..., None]], axis=-1)
         none = xp.zeros_like(site.share)
         return State(
-            table=own[..., None] * listed[..., None, :],
+            table=itself[..., None] * listed[..., None, :],
             reference=xp.concat(list(unit_of(start)), axis=-2),
             plan=NO_PLAN,
             share=site.share[..., None, None],
@@ -285,12 +285,12 @@ def plan_of(table: Array) -> Plan:
     eigenvalues = np.linalg.eigvalsh(metropolis(graph).toarray())
     plan = Plan(diameter(graph), 1, 1, float(eigenvalues[0]), float(eigenvalues[-2]))
     largest = mass.max(axis=-1) / mass.mean(axis=-1)
-    found = {_with_exchanges(plan, float(nu)) for nu in (largest.min(), largest.max())}
-    if len(found) > 1:
+    plans = {_with_exchanges(plan, float(nu)) for nu in (largest.min(), largest.max())}
+    if len(plans) > 1:
         raise SettingError(
             "exact cannot run replicates side by side whose sites differ so much in size; run them apart"
         )
-    return found.pop()
+    return plans.pop()
 
 
 def _with_exchanges(plan: Plan, largest: float) -> Plan:

@@ -25,7 +25,7 @@ class MNEM(Algorithm):
     """psi <- (1 - eta) psi~ + eta F_m(psi~), psi~ the neighbourhood average.
 
     As eta goes to zero the fixed point solves psi = sum_m pi_m F_m(psi) with pi the stationary weights of W. F_m
-    is scaled by n_m / mean n, so that rows count alike, and divided by M pi_m where the site's degree tells it.
+    is scaled by n_m / mean n, so that rows count alike, and divided by M pi_m as far as the site's degree shows it.
     """
 
     eta: float = 0.01

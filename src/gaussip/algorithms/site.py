@@ -11,7 +11,7 @@ class Site(NamedTuple):
     """What a site knows of itself and its place in the network; arrays of the leading shape."""
 
     share: Array  #: nu_m, the factor on its map F_m: n_m / mean n, or one where sites count equally
-    balance: Array  #: M pi_m as far as its own degree tells, one otherwise; see `gaussip.networks.degree_shares`
+    balance: Array  #: M pi_m as far as its degree shows it, one otherwise; see `gaussip.networks.degree_shares`
     degree: Array  #: how many others it hears
     index: Array  #: its place among the sites in sorted order
     links: Array  #: (..., M), one at the places of those it hears

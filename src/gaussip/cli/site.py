@@ -15,7 +15,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
-SILENT = 5.0  # seconds: a site tells how it stands every second
+SILENT = 5.0  # seconds: a site reports its state every second
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder, made by gaussip federation init.")]
 
 
@@ -26,7 +26,7 @@ def run(
     data: Annotated[Path, typer.Option("--data", help="The site's own rows: CSV or Parquet.")],
     patience: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Minutes to wait for a neighbour; default: site.toml's, or for ever."),
+        typer.Option(min=0.001, help="Minutes to wait for a neighbour; default: site.toml's, or no limit."),
     ] = None,
     json: Json = False,
 ) -> Answer:
@@ -39,37 +39,37 @@ def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     from gaussip.federation.folders import read
-    from gaussip.node.engine_log import overhearing
+    from gaussip.node.engine_log import reporting_refusals
     from gaussip.node.local_data import read_local
     from gaussip.node.lock import alone
     from gaussip.node.model import keep
     from gaussip.node.runner import SiteRun
 
-    found = read(folder)
-    minutes = patience if patience is not None else found.settings.patience
-    local = read_local(data, found.description)
-    with alone(found.path, found.site), progress(found.description.max_rounds) as advance:
+    site_folder = read(folder)
+    minutes = patience if patience is not None else site_folder.settings.patience
+    local = read_local(data, site_folder.description)
+    with alone(site_folder.path, site_folder.site), progress(site_folder.description.max_rounds) as advance:
         site = SiteRun(
-            found,
+            site_folder,
             local,
             report=_report,
-            keep=lambda end: keep(found, end),
+            keep=lambda end: keep(site_folder, end),
             watch=lambda program: advance(_doing(program), program.round) if program.exchanges % 20 == 0 else None,
             patience=None if minutes is None else 60 * minutes,
         )
-        with overhearing(site.call_refused):
+        with reporting_refusals(site.call_refused):
             end = site()
     text = (
-        f"{found.site}: {'converged' if end.converged else 'not converged'} after {end.rounds} rounds, "
-        f"{_likelihood(end.log_likelihood)}; model written to {found.model}"
+        f"{site_folder.site}: {'converged' if end.converged else 'not converged'} after {end.rounds} rounds, "
+        f"{_likelihood(end.log_likelihood)}; model written to {site_folder.model}"
     )
-    reduces = found.description.reduce is not None
+    reduces = site_folder.description.reduce is not None
     if reduces:
-        text += f", the basis of its {end.theta.means.shape[1]} features to {found.basis}"
+        text += f", the basis of its {end.theta.means.shape[1]} features to {site_folder.basis}"
     return Answer(
-        [text], site=found.site, model=str(found.model), rounds=end.rounds, converged=end.converged,
+        [text], site=site_folder.site, model=str(site_folder.model), rounds=end.rounds, converged=end.converged,
         log_likelihood=end.log_likelihood, change=end.change, disagreement=end.disagreement,
-        run=found.run.name, basis=str(found.basis) if reduces else None,
+        run=site_folder.run.name, basis=str(site_folder.basis) if reduces else None,
     )  # fmt: skip
 
 
@@ -110,32 +110,37 @@ def status(folder: Folder, json: Json = False) -> Answer:
     from gaussip.node.logs import read_status
     from gaussip.node.run_store import RunStore
 
-    found = read(folder)
-    told = read_status(folder)
+    site_folder = read(folder)
+    status = read_status(folder)
     running = is_running(folder)
-    if told is None:
-        raise PausedError(f"{found.site} has not been run yet; gaussip site run {folder} --data TABLE starts it")
-    told["running"] = running
-    if not running and told["state"] != "finished":
-        told["state"] = "stopped"
-    silent = (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(told["updated"])).total_seconds()
+    if status is None:
+        raise PausedError(
+            f"{site_folder.site} has not been run yet; gaussip site run {folder} --data TABLE starts it"
+        )
+    status["running"] = running
+    if not running and status["state"] != "finished":
+        status["state"] = "stopped"
+    silent = (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(status["updated"])).total_seconds()
     if running and silent > SILENT:
-        told["state"] = f"{told['state']}, but silent for {silent:.0f} s"
-    told["run"], told["checkpoints"] = found.run.name, RunStore(found.run).checkpoints()
+        status["state"] = f"{status['state']}, but silent for {silent:.0f} s"
+    status["run"], status["checkpoints"] = site_folder.run.name, RunStore(site_folder.run).checkpoints()
     rows = [
-        ["state", told["state"] + (f": {told['paused']}" if told["paused"] else "")],
-        ["now", f"{told['phase']}, exchange {told['exchange']}"],
-        ["round", f"{told['round']} of at most {told['max_rounds']}"],
-        *([name, _number(told[key])] for name, key in (
+        ["state", status["state"] + (f": {status['paused']}" if status["paused"] else "")],
+        ["now", f"{status['phase']}, exchange {status['exchange']}"],
+        ["round", f"{status['round']} of at most {status['max_rounds']}"],
+        *([name, _number(status[key])] for name, key in (
             ("log-likelihood here", "log_likelihood"), ("change", "change"), ("disagreement", "disagreement"))),
-        *(["waits for", f"{name}: {why}"] for name, why in told["waiting_for"].items()),
+        *(["waits for", f"{name}: {why}"] for name, why in status["waiting_for"].items()),
         *([f"neighbour {name}", "linked" if there and running else "not linked"] for name, there in
-          told["neighbours"].items()),
-        ["checkpoints", ", ".join(map(str, told["checkpoints"])) or "none yet"],
-        ["certificate ends", told["certificate_ends"]],
-        ["told at", told["updated"]],
+          status["neighbours"].items()),
+        ["checkpoints", ", ".join(map(str, status["checkpoints"])) or "none yet"],
+        ["certificate ends", status["certificate_ends"]],
+        ["reported at", status["updated"]],
     ]  # fmt: skip
-    return Answer([table([found.site, found.description.name], rows, texts=[found.description.name])], **told)
+    return Answer(
+        [table([site_folder.site, site_folder.description.name], rows, texts=[site_folder.description.name])],
+        **status,
+    )
 
 
 def _number(value: float | None) -> str:

@@ -159,7 +159,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (n, p) array, pandas or polars frame; or rows that stay on disk, read anew in every round: a memory-mapped
+        X : (n, p) array, pandas or polars frame; or rows that stay on disk, read in every round: a memory-mapped
             array (`numpy.load(..., mmap_mode="r")`), or a mapping of site names to arrays, memory-mapped arrays or
             `gaussip.rows.chunks.Chunks`, which bring labels and weights themselves
         y : (n,) labels, -1, None or NaN where unlabelled
@@ -284,7 +284,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     def _last(self, problem: Problem) -> Theta:
         """The last fit as a start: each site's own estimate where the sites are the same, else the consensus.
 
-        Where the classes are others than last time, components are matched to them anew.
+        Where the classes are others than last time, components are matched to them again.
         """
         n_features = problem.values[0].shape[1]
         if self.means_.shape != (self.n_components, n_features):

@@ -32,11 +32,11 @@ class Mpi:
         self._graph.Neighbor_allgather(mine, heard)
         self.bytes_sent += mine.nbytes * len(self._near.hearers)
         cuts = np.cumsum(sizes)[:-1]
-        found = {
+        messages = {
             q: {
                 channel: part.reshape(values.shape)
                 for part, (channel, values) in zip(np.split(row, cuts), message.items(), strict=True)
             }
             for q, row in zip(self._near.heard, heard, strict=True)
         }
-        return self._near.combine(message, found)
+        return self._near.combine(message, messages)

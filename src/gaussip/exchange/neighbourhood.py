@@ -36,11 +36,11 @@ class Neighbours:
 
     def combine(self, own: Message, heard: Mapping[int, Message]) -> Message:
         """Each channel over the neighbours in sorted order, one after the other."""
-        found: Message = {}
+        combined: Message = {}
         for channel, mine in own.items():
             terms = [(w, mine if q == self.index else heard[q][channel]) for q, w in self._terms]
-            found[channel] = _mean(terms) if channel == "mean" else _max([values for _, values in terms])
-        return found
+            combined[channel] = _mean(terms) if channel == "mean" else _max([values for _, values in terms])
+        return combined
 
 
 def _mean(terms: list[tuple[float, NDArray]]) -> NDArray:

@@ -1,6 +1,6 @@
 """Sums of all sites' numbers of which nobody learns a part: whole numbers modulo 2^52, hidden by masks that cancel.
 
-Every two sites agree on a secret; one adds what both draw from it, the other takes it away. What a site tells is then
+Every two sites agree on a secret; one adds what both draw from it, the other takes it away. What a site sends is then
 uniform over all whole numbers, whatever it has, and the sum of all is the sum of what they have, to the last bit: the
 same in a simulation, where nothing need be hidden. One number of sixty-five thousandths is the resolution, so callers
 choose units in which that is little.
@@ -20,11 +20,11 @@ LARGEST_SUM = MODULUS // 2 // STEPS  # in either direction
 
 
 def encode(values: NDArray, n_sites: int) -> NDArray:
-    """Numbers as whole ones modulo 2^52, in floats; refused where so many sites' sum could not be told."""
-    found, limit = np.asarray(values, dtype=float), LARGEST_SUM / n_sites
-    if not (np.abs(found) < limit).all():  # not for NaN either
+    """Numbers as whole ones modulo 2^52, in floats; refused where so many sites' sum could overflow."""
+    numbers, limit = np.asarray(values, dtype=float), LARGEST_SUM / n_sites
+    if not (np.abs(numbers) < limit).all():  # not for NaN either
         raise DataError(f"a site's part of a sum is not a finite number below {limit:.2g} in size")
-    return np.asarray(np.rint(found * STEPS) % MODULUS)
+    return np.asarray(np.rint(numbers * STEPS) % MODULUS)
 
 
 def decode(total: NDArray) -> NDArray:
@@ -33,7 +33,7 @@ def decode(total: NDArray) -> NDArray:
 
 
 def total(parts: NDArray) -> NDArray:
-    """The sum (size,) of what sites told (M, size), masked or not."""
+    """The sum (size,) of what sites sent (M, size), masked or not."""
     whole = np.zeros(parts.shape[1:], dtype=np.int64)
     for part in parts:
         whole = (whole + part.astype(np.int64)) % MODULUS
@@ -46,7 +46,7 @@ def agreed(values: NDArray) -> NDArray:
 
 
 def masked(values: NDArray, me: int, secrets: Mapping[int, bytes], purpose: str) -> NDArray:
-    """A site's part as it tells it.
+    """A site's part as it sends it.
 
     Parameters
     ----------

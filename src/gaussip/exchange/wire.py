@@ -111,7 +111,7 @@ def parts_of(message: Message) -> list[Part]:
 
 def message_of(parts: list[Part], like: Message) -> Message:
     """The message in some parts, refused where channels or shapes are not those of ``like``, or a number is none."""
-    found: Message = {}
+    message: Message = {}
     if len(parts) != len(like):
         raise WireError(f"it has {len(parts)} channels, not {len(like)}")
     for part, (channel, mine) in zip(parts, like.items(), strict=True):
@@ -122,8 +122,8 @@ def message_of(parts: list[Part], like: Message) -> Message:
         values = np.frombuffer(part.values, dtype="<f8").reshape(mine.shape).copy()  # one that can be written to
         if not (np.isfinite(values) if channel == "mean" else values == values).all():
             raise WireError(f"its channel {channel!r} holds numbers that are not finite")
-        found[channel] = values
-    return found
+        message[channel] = values
+    return message
 
 
 def digest(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""What the engine says of calls that it refused: it tells nobody but its log, which goes to standard output."""
+"""Calls that the engine refused: it reports them in its log alone, which goes to standard output."""
 
 import os
 import re
@@ -13,11 +13,11 @@ import zenoh
 _TLS = re.compile(r"WARN .*zenoh_link_tls[\w:]*: (?P<why>.+)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _HINT = re.compile(r"\s*Hint: .*")
-_AGAIN = 60.0  # seconds before the same reason is told again: a caller may call again and again
+_AGAIN = 60.0  # seconds before the same reason is reported again: a caller may call again and again
 
 
 @contextmanager
-def overhearing(refused: Callable[[str], None]) -> Iterator[None]:
+def reporting_refusals(refused: Callable[[str], None]) -> Iterator[None]:
     """Call ``refused`` with the reason whenever the engine refuses a call; this program prints as before."""
     sys.stdout.flush()
     kept, before = os.dup(1), sys.stdout
@@ -28,19 +28,19 @@ def overhearing(refused: Callable[[str], None]) -> Iterator[None]:
     zenoh.init_log_from_env_or("error,zenoh_link_tls=warn")
 
     def listen() -> None:
-        told: dict[str, float] = {}
+        reported: dict[str, float] = {}
         with os.fdopen(reading, "r", errors="replace") as lines:
             for line in lines:
-                found = _TLS.search(_COLOURS.sub("", line))
-                if found is None:
+                warning = _TLS.search(_COLOURS.sub("", line))
+                if warning is None:
                     continue
-                why = _HINT.sub("", found["why"])
+                why = _HINT.sub("", warning["why"])
                 kind = re.sub(r"\d+", "", why)
-                if time.monotonic() - told.get(kind, -_AGAIN) >= _AGAIN:
-                    told[kind] = time.monotonic()
+                if time.monotonic() - reported.get(kind, -_AGAIN) >= _AGAIN:
+                    reported[kind] = time.monotonic()
                     refused(why)
 
-    listener = threading.Thread(target=listen, name="gaussip-overheard", daemon=True)
+    listener = threading.Thread(target=listen, name="gaussip-engine-log", daemon=True)
     listener.start()
     try:
         yield

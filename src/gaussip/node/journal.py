@@ -184,7 +184,7 @@ class Journal:
     def last(self) -> Entry | None:
         """The newest entry that is whole, with all messages since the last that was forced to disk.
 
-        Without those, neighbours who lost power too could not be told again what they need.
+        Without those, neighbours who lost power too could not get again what they need.
         """
         whole_ones: dict[int, bytes] = {}
         safe = 0

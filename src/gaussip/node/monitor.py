@@ -125,7 +125,7 @@ class Monitor:
             self._silent = min(random.uniform(1.5, 2.5) * self._silent, SILENT_AT_MOST)  # unlike the other's
             self._since = {}
             self._reopen()
-            self._logs.event("links opened anew", sites=[self._names[q] for q in dead], why="linked, but silent")
+            self._logs.event("links reopened", sites=[self._names[q] for q in dead], why="linked, but silent")
 
     def _reopen(self) -> None:
         try:

@@ -45,14 +45,14 @@ def plan_of(W: Any) -> Plan:
     eigenvalues = np.linalg.eigvals(dense)
     others = np.delete(eigenvalues, np.abs(eigenvalues - 1).argmin())
     balance = M * stationary_weights(W)
-    roots = [complex(one.real, 0.0 if abs(one.imag) < SAME else one.imag) for one in others.tolist()]
-    upper = [one for one in roots if one.imag >= 0]  # of conjugate pairs
+    roots = [complex(value.real, 0.0 if abs(value.imag) < SAME else value.imag) for value in others.tolist()]
+    upper = [root for root in roots if root.imag >= 0]  # of conjugate pairs
     plans = [Plan(_vanishing(_distinct(upper)), balance), Plan(_vanishing(upper), balance)]
     if np.abs(others.imag).max() < SAME:
         plans.append(Plan(_chebyshev(others.real.min(), others.real.max()), balance))
-    found = sorted(((len(plan.steps), _error(plan, dense), plan) for plan in plans), key=lambda one: one[:2])
+    judged = sorted(((len(plan.steps), _error(plan, dense), plan) for plan in plans), key=lambda entry: entry[:2])
     for allowed in EXACT:
-        for _, error, plan in found:
+        for _, error, plan in judged:
             if error <= allowed:
                 return plan
     raise NetworkError(
@@ -78,17 +78,17 @@ def _error(plan: Plan, W: NDArray) -> float:
     y = before = np.diag(1 / plan.balance)
     for a, b, c in plan.steps:
         y, before = a * (W @ y) + b * y + c * before, y
-    found = float(np.abs(len(W) * y - 1).max())
-    return found if math.isfinite(found) else math.inf
+    error = float(np.abs(len(W) * y - 1).max())
+    return error if math.isfinite(error) else math.inf
 
 
 def _distinct(roots: list[complex]) -> list[complex]:
     """Each once: enough where W is like a symmetric matrix."""
-    found: list[complex] = []
-    for one in roots:
-        if all(abs(one - other) > SAME for other in found):
-            found.append(one)
-    return found
+    distinct: list[complex] = []
+    for root in roots:
+        if all(abs(root - other) > SAME for other in distinct):
+            distinct.append(root)
+    return distinct
 
 
 def _vanishing(roots: list[complex]) -> NDArray:

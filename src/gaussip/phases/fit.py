@@ -152,7 +152,7 @@ class Fit(Phase):
                     here = self._collapse if fault - 1 == self._index else None
                     self.failure = here or CollapseError(self._task.sites[fault - 1], None, number, ELSEWHERE, REMEDY)
         if number >= self._task.max_rounds and self._collapse is not None and self._lost():
-            self.failure = self.failure or self._collapse  # no further round tells the others
+            self.failure = self.failure or self._collapse  # no further round reaches the others
 
     def _lost(self) -> bool:
         """Whether the collapse at this site is not over: not all know of it yet, or there is no way back."""
