@@ -9,9 +9,10 @@ from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import REGISTRY, between_sites
 from gaussip.algorithms.stopping import StoppingTogether, stopping_together
 from gaussip.errors import CollapseError, DataError, LabelError, SettingError, StartError
+from gaussip.exchange import Stacked
 from gaussip.mixture.theta import Theta, pack
 from gaussip.node.run_store import RunStore
-from gaussip.phases.base import Resumed
+from gaussip.phases.base import Resumed, run_together
 from gaussip.phases.fit import Fit
 from gaussip.phases.program import Program
 from gaussip.phases.task import LocalData, Reduction, make_task, refuse_few
@@ -239,3 +240,24 @@ def test_a_collapse_in_the_last_round_is_no_success():
     first = min(collapse.round for collapse in collapses if collapse is not None)
     ended = run_all(make_task(NAMES, **settings("mnem", max_rounds=first, **change)), rows)
     assert any(isinstance(program.failure, CollapseError) for program in ended)
+
+
+@pytest.mark.parametrize(("network", "last"), [("ring", 40), ("complete", 40), ("ring", 8), ("complete", 8)])
+def test_a_collapse_is_named_in_whatever_round_of_a_block(network, last, dataset):
+    """Also in the last of a block, after which the others are told, and in the last round of all."""
+    task = make_task(NAMES, **settings("mnem", network=network, max_rounds=last, tol=0.0))
+    programs = [Program(task, m, local) for m, local in enumerate(local_data(dataset))]
+    spoilt = []
+
+    def spoil(program):
+        if program.round == 7 and not spoilt:
+            spoilt.append(True)
+            measure = programs[2].phase._measure
+            programs[2].phase._measure = lambda theta: measure(theta)._replace(sums=np.nan * measure(theta).sums)
+
+    run_together(programs, Stacked(task.W), spoil)
+    failure = programs[2].failure
+    assert failure.component is not None
+    assert (failure.site, failure.round) == (NAMES[2], 8)
+    if last > 8:
+        assert {program.failure.site for program in programs} == {NAMES[2]}

@@ -16,9 +16,9 @@ from gaussip import NetworkGaussianMixture
 from gaussip.errors import DataError, FederationError
 from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.federation import reading
-from gaussip.node.journal import packed, unpacked
+from gaussip.node.journal import Entry, Journal, packed, unpacked
 from gaussip.phases.basis import SIZE
-from gaussip.phases.program import Program
+from gaussip.phases.program import NAMES, Program
 from gaussip.phases.task import LocalData, Reduction, make_task
 from gaussip.preprocessing import NetworkPCA
 from gaussip.rows.basis import load
@@ -100,6 +100,20 @@ def test_a_site_goes_on_from_any_exchange_of_the_agreement(monkeypatch):
     pca = NetworkPCA(2).fit(data.X, sites=np.array(list("abcd"))[data.sites])
     assert {program.results["basis"].digest() for program in programs} == {pca.digest_}
     assert programs[0].round == 3
+
+
+@pytest.mark.parametrize(("p", "keep"), [(4, 1), (12, 3), (20, 5), (30, 10), (50, 40), (30, 0.9)])
+def test_every_record_of_the_agreement_fits_the_journal(p, keep, tmp_path):
+    """The journal's room is set before the first exchange, for the longest memory that may come."""
+    X = np.random.default_rng(p).normal(size=(400, p)) * np.arange(1, p + 1)
+    task = _task(Reduction(keep, False, keep if isinstance(keep, int) else p), n_features=p)
+    programs, exchange = _programs(task, [LocalData(part, None, None) for part in np.split(X, 4)])
+    journal = Journal(tmp_path, NAMES, 32, task.diameter, task.longest_message)
+    while programs[1].phase.name == "basis":
+        phase = programs[1].phase
+        journal.write(Entry(programs[1].exchanges + 1, phase.name, b"", 0, packed(phase.memory)), phase.room)
+        exchange()
+    journal.close()
 
 
 def _programs(task, rows):

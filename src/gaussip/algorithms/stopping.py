@@ -107,7 +107,7 @@ class StoppingTogether(Algorithm):
 
     def info(self, state: State) -> Info:
         """The algorithm's, and what all sites know of the last whole block."""
-        failing = state.block[..., 0] > 0
+        failing = (state.block[..., 0] > 0) | (state.flooded[..., 0] == state.number)
         return self.algorithm.info(state.inner)._replace(
             settled=state.known[..., 1],
             fault=state.known[..., 0],

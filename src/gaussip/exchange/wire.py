@@ -13,7 +13,7 @@ import numpy as np
 from gaussip.errors import GaussipError
 from gaussip.exchange.base import Message
 
-MAGIC, VERSION = b"gssp", 1
+MAGIC, VERSION = b"gssp", 2
 _HEAD = MAGIC + VERSION.to_bytes(2, "big")
 
 

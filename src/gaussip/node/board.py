@@ -51,11 +51,13 @@ class Board:
             self._standing = self._standing._replace(**changes)
 
     def put(self, field: str, neighbour: int, value: Any) -> None:
-        """Change what a field says of one neighbour."""
+        """Change what a field says of one neighbour; that it sent something is not news by itself."""
         with self._lock:
-            changed: Any = {field: {**getattr(self._standing, field), neighbour: value}}
+            known = getattr(self._standing, field)
+            changed: Any = {field: {**known, neighbour: value}}
             self._standing = self._standing._replace(**changed)
-        self._news.set()
+        if field != "last_heard" and known.get(neighbour) != value:
+            self._news.set()
 
     def wait(self, seconds: float) -> None:
         """Until a neighbour's entry is new, or so many seconds have passed."""
@@ -66,6 +68,7 @@ class Board:
         """Something ended a thread: the main thread must end with it."""
         with self._lock:
             self._trouble = self._trouble or error
+        self._news.set()
 
     def raise_trouble(self) -> None:
         """Raise in the main thread what ended another."""

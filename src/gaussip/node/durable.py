@@ -23,6 +23,7 @@ class DurableExchange:
     entry : gives what is to be kept before an exchange: its number, and its message's bytes
     check : whether a neighbour can have sent a message
     sent : called after a message was sent, with its number, its bytes, and whether the journal was forced to disk
+    idle : called now and then while neighbours are missing
     """
 
     def __init__(
@@ -39,11 +40,12 @@ class DurableExchange:
         entry: Callable[[int, bytes, int], tuple[Entry, int]],
         check: Callable[[Message], bool],
         sent: Callable[[int, bytes, bool], None],
+        idle: Callable[[], None],
     ) -> None:
         self._run, self._names, self._near = run, names, near
         self._journal, self._links, self._inbox = journal, links, inbox
         self._responder, self._waiting, self._board = responder, waiting, board
-        self._entry, self._check, self._sent = entry, check, sent
+        self._entry, self._check, self._sent, self._waits = entry, check, sent, idle
         self._number = 0
         self._kept: int | None = None  # an exchange whose message the journal has
         self.bytes_sent = 0
@@ -78,6 +80,7 @@ class DurableExchange:
     def _idle(self, missing: set[int], waited: float) -> None:
         """Nothing came for a moment: ask, and report which neighbours the site waits for."""
         self._board.raise_trouble()
+        self._waits()
         number = self._number + 1
         if self._waiting.may_ask():
             for q in missing:

@@ -35,6 +35,10 @@ class HistoryLog:
         values = {name: getattr(progress, name) for name in FIELDS[:-1]}
         self._lines.write([{**values, "bytes": bytes_sent}])
 
+    def sync(self) -> None:
+        """Force what was kept to disk."""
+        self._lines.sync()
+
     def close(self) -> None:
         """Close the file."""
         self._lines.close()

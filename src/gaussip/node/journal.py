@@ -130,10 +130,14 @@ class Journal:
         self._folder, self._every, self._slots, self._longest = folder, every, every + 2 + ahead, longest
         self._rings: dict[str, tuple[Ring, Ring]] = {}
         self._synced = 0
+        self._forced: set[str] = set()  # phases with a record that survives a power failure
         self._lock = threading.Lock()  # a neighbour may ask for messages at any time
         for phase in phases:
             if self._path(phase, "state").exists() and self._path(phase, "messages").exists():
-                self._open(phase, 0)
+                state, _ = self._open(phase, 0)
+                if any(state.read(self.RUNNING + slot) for slot in range(self.SAFE)):
+                    self._forced.add(phase)
+        self.flush()  # a process killed before it could leaves records that are not on disk yet
 
     def _path(self, phase: str, what: str) -> Path:
         return self._folder / f"{phase}-{what}.ring"
@@ -161,13 +165,14 @@ class Journal:
         record = msgspec.msgpack.encode(_Kept(entry.exchange, entry.phase, entry.bytes_sent, entry.memory))
         sync = entry.exchange % self._every == 0
         with self._lock:
-            new = entry.phase not in self._rings
+            new = entry.phase not in self._forced
             state, messages = self._open(entry.phase, max(len(record) + 9 * len(entry.memory), room))
             messages.write(entry.exchange, entry.message)
             state.write(entry.exchange, record, entry.exchange % self.RUNNING)
             if sync or new:
                 state.write(entry.exchange, record, self.RUNNING + self._synced % self.SAFE)
                 self._synced += 1
+                self._forced.add(entry.phase)
         if sync or new:
             self.flush()
         return sync or new

@@ -47,6 +47,10 @@ class Lines:
                 f"cannot write {self.path}: {error.strerror}; make room, then run the same command to resume"
             ) from error
 
+    def sync(self) -> None:
+        """Force everything to disk."""
+        os.fsync(self._file)
+
     def last(self, without: str = "") -> dict[str, Any]:
         """The last record that does not have a key, empty if there is none among the last lines."""
         size = os.fstat(self._file).st_size

@@ -5,7 +5,8 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from gaussip.errors import UncertaintyError
+from gaussip.arrays import NDArray
+from gaussip.errors import FileError, UncertaintyError
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.federation.folders import SiteFolder
 from gaussip.files import write_json
@@ -57,8 +58,7 @@ def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
     mixture.sites_ = np.array([folder.site])
     mixture.classes_ = np.array(sorted_classes(d))
     mixture.n_rounds_, mixture.converged_ = end.rounds, end.converged
-    history = history_log.read(folder.run)
-    mixture.history_, mixture.origin_ = {name: history[name] for name in History._fields}, SITE
+    mixture.history_, mixture.origin_ = _history(folder, end), SITE
     mixture.n_features_in_ = end.theta.means.shape[1]
     names = d.features if d.reduce is None else reduced_names(mixture.n_features_in_)
     mixture.feature_names_in_ = np.array(names, dtype=object)
@@ -66,6 +66,16 @@ def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
     mixture.shrinkage_target_ = agreed.target if d.shrinkage else None
     mixture.site_mass_ = agreed.pieces[[d.names.index(folder.site)], 0]
     return mixture
+
+
+def _history(folder: SiteFolder, end: Fitted) -> dict[str, NDArray]:
+    """The rounds that the site kept; the last alone where its log is damaged, which must not hold back the model."""
+    try:
+        kept = history_log.read(folder.run)
+    except FileError:
+        last = {**end._asdict(), "round": end.rounds, "bytes": np.nan}
+        return {name: np.array([last[name]]) for name in History._fields}
+    return {name: kept[name] for name in History._fields}
 
 
 def keep_intervals(folder: SiteFolder, program: Program) -> str:

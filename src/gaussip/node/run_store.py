@@ -61,12 +61,13 @@ class RunStore:
         """Keep a result of the program."""
         write(self.folder / f"{name}.npz", result._asdict(), {"what": name})
 
-    def result(self, name: str) -> Any:
+    def known_result(self, name: str) -> Any:
         """A result of the program; None where it is not known."""
-        path = self.folder / f"{name}.npz"
-        if not path.exists():
-            return None
-        arrays, _ = read(path, f"result named {name}")
+        return self.result(name) if (self.folder / f"{name}.npz").exists() else None
+
+    def result(self, name: str) -> Any:
+        """A result of the program, which must be there."""
+        arrays, _ = read(self.folder / f"{name}.npz", f"result named {name}")
         return RESULTS[name](**{key: part if part.ndim else part.item() for key, part in arrays.items()})
 
     def secret(self) -> bytes:
@@ -107,13 +108,17 @@ class RunStore:
                     totals = [np.load(file, allow_pickle=False) for _ in range(number)]
                     file.truncate()
             else:
-                path.unlink(missing_ok=True)
+                self.forget_totals(phase)
         except (OSError, EOFError, ValueError) as error:
             raise FileError(
                 f"{path} does not hold the {number} sums that the journal counts ({error}): restore it, or agree "
                 "with the other sites to start over (gaussip site go-on DIR --from 0, at every site)"
             ) from error
         return totals
+
+    def forget_totals(self, phase: str) -> None:
+        """Remove the sums of a phase that begins."""
+        self._totals(phase).unlink(missing_ok=True)
 
     def _totals(self, phase: str) -> Path:
         return self.folder / f"{phase}-sums"

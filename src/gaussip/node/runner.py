@@ -88,7 +88,7 @@ class SiteRun:
         self._waiting = Waiting(d, patience, self._board, self._logs)
         self._exchange = DurableExchange(
             identity, self._names, self._near, self._journal, self._links, inbox, self._responder,
-            self._waiting, self._board, self._entry, self._program.check, self._sent,
+            self._waiting, self._board, self._entry, self._program.check, self._sent, self._show_progress,
         )  # fmt: skip
 
     def _resumed(self) -> Resumed | None:
@@ -98,7 +98,7 @@ class SiteRun:
         if int(round) == 0:
             return None
         earlier = RunStore(self._folder.path / "runs" / run)
-        basis = earlier.result("basis")
+        basis = earlier.result("basis") if self._folder.description.reduce is not None else None
         if basis is not None:
             self._store.write_result("basis", basis)
         return Resumed(earlier.checkpoint(int(round)), earlier.result("start").target, basis)
@@ -165,9 +165,9 @@ class SiteRun:
             remove_old_results(self._folder)
             return 1
         self._program.resume(
-            entry.phase, entry.exchange, unpacked(entry.memory), self._store.result, self._store.totals
+            entry.phase, entry.exchange, unpacked(entry.memory), self._store.known_result, self._store.totals
         )
-        self._board.update(progress=self._program.progress())
+        self._show_progress()
         self._exchange.resume(entry)
         for exchange in range(self._logs.last_audited(self._run) + 1, entry.exchange + 1):
             kept = self._journal.message(exchange)
@@ -190,11 +190,13 @@ class SiteRun:
             self._phase, self._kept = self._program.phase, set(self._program.results)
             run(self._program, self._exchange, self._after)
         except GaussipError as error:
-            self._board.update(paused=str(error), progress=self._program.progress())  # for `gaussip site status`
+            self._board.update(paused=str(error))  # for `gaussip site status`
             raise
-        self._board.update(progress=self._program.progress())
+        finally:
+            self._show_progress()
         if self._task.intervals != "none" and self._program.failure is None:
             self._logs.event(keep_intervals(self._folder, self._program))
+        self._history.sync()
         return finish(self._program, self._store, self._journal, self._logs)
 
     def _meet(self) -> None:
@@ -239,11 +241,12 @@ class SiteRun:
         self._audit(number, data, self._hearers)
         if forced:
             self._logs.write_audit()
+            self._history.sync()
 
     def _after(self, program: Program) -> None:
         """Keep what an exchange led to before the next message follows from it."""
         fitting, every = isinstance(program.phase, Fit), self._folder.description.checkpoint_every
-        if self._history.wants(program.round, program.over or not fitting):
+        if isinstance(self._phase, Fit) and self._history.wants(program.round, program.over or not fitting):
             self._history.add(program.progress(), self._exchange.bytes_sent)
         if self._phase.new_total is not None:
             self._store.add_total(self._phase.name, self._phase.new_total)
@@ -253,12 +256,17 @@ class SiteRun:
             self._kept.add(name)
         if fitting and not program.over and program.round and program.round % every == 0:
             self._store.write_checkpoint(program.round, program.estimate())
+        if program.phase is not self._phase:
+            self._store.forget_totals(program.phase.name)  # of a beginning that a power failure undid
         self._phase = program.phase
         self._board.raise_trouble()
         if self._board.progress_wanted.is_set():
-            self._board.progress_wanted.clear()
-            self._board.update(progress=program.progress())
+            self._show_progress()
         self._watch(program)
+
+    def _show_progress(self) -> None:
+        self._board.progress_wanted.clear()
+        self._board.update(progress=self._program.progress())
 
     def _report(self, name: str) -> None:
         """Log what the sites agreed on."""

@@ -24,6 +24,7 @@ from gaussip.phases.task import Wanted
 from gaussip.rows.basis import Basis, decomposed, fits
 
 MEAN, SCATTER, SIZE, BASIS, DIGESTS = range(5)
+NOT_AVERAGED = averaging.Mixed(np.empty(0), np.empty(0), 0)
 
 
 class Memory(NamedTuple):
@@ -56,8 +57,7 @@ class BasisPhase(Phase):
         self._contributed: NDArray | None = None  # to the present part
         self._basis: Basis | None = None
         empty = np.empty(0)
-        nothing = (averaging.Mixed(empty, empty, 0), Flood(np.empty((1, 0)), 0), empty, empty, empty)
-        self.memory = self._begun(Memory(MEAN, 0, *nothing))
+        self.memory = self._begun(Memory(MEAN, 0, NOT_AVERAGED, Flood(np.empty((1, 0)), 0), empty, empty, empty))
 
     @classmethod
     def begin(cls, context: Context, results: dict[str, Any]) -> BasisPhase | None:
@@ -148,12 +148,13 @@ class BasisPhase(Phase):
         """The memory with the next piece of its part on the way."""
         if self._contributed is None:
             self._contributed = self._contribution(memory)
-        if memory.part == DIGESTS:
-            return memory._replace(flood=Flood.of_site(self._contributed, self._index, len(self.wanted.sites)))
         piece = self._contributed[memory.done : memory.done + self.wanted.longest].copy()
         if memory.part <= SCATTER:
             return memory._replace(mixed=averaging.begin(piece, self.wanted.plan, self._index))
-        return memory._replace(flood=Flood(piece[None], 0))
+        flood = Flood(piece[None], 0)
+        if memory.part == DIGESTS:
+            flood = Flood.of_site(piece, self._index, len(self.wanted.sites))
+        return memory._replace(mixed=NOT_AVERAGED, flood=flood)
 
     def _contribution(self, memory: Memory) -> NDArray:
         """All that the site contributes to a part; minus infinity where the first site alone does."""
@@ -215,9 +216,8 @@ class BasisPhase(Phase):
         self._basis = self._unflattened(self.memory)
 
     def _disagreement(self, what: str) -> DisagreementError:
-        return DisagreementError(
-            f"{self.wanted.sites[0]}, which computes the basis, sent {what}: start over at all sites"
-        )
+        text = f"{self.wanted.sites[0]}, which computes the basis, sent {what}"
+        return DisagreementError(f"{text}: start over at all sites, with one version")
 
     def _refuse_few(self, count: float) -> None:
         keep = self.wanted.keep

@@ -136,17 +136,17 @@ class Fit(Phase):
 
     def absorb(self, heard: Message) -> None:
         """One round."""
-        before, self._heard = self.memory, heard
+        before, self._heard, failed = self.memory, heard, bool(self.info.failing)
         number = before.round + 1
         with np.errstate(all="ignore"):  # a component that collapses divides by zero
             state, step = finish_round(self._algorithm, before.state, heard, self._measure)
             self.memory = before._replace(state=state, round=number)
+            self._info = None if step is None else step.info
             if step is not None:
                 moments, info = step.moments, step.info
-                self._info = info
                 height = float(moments.log_likelihood / moments.mass)
                 self.memory = self.memory._replace(passes=before.passes + 1, log_likelihood=height)
-                if info.failing:
+                if info.failing and (self._collapse is None or not failed):
                     self._collapse = self._explained(before.state, heard, number) or self._collapse
                 if fault := int(info.fault):
                     here = self._collapse if fault - 1 == self._index else None

@@ -21,7 +21,7 @@ class History(NamedTuple):
     disagreement: NDArray  #: root mean square distance of the sites' psi from their mean, same units
     step: NDArray  #: the step in force
     restarts: NDArray  #: how often all sites went back so far
-    bytes: NDArray  #: bytes sent over the whole network since the first round
+    bytes: NDArray  #: sent so far over the whole network; by a real site, its own, survey included
 
     @classmethod
     def of(cls, rounds: list[tuple[Any, ...]]) -> History:
