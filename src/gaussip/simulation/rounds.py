@@ -7,6 +7,8 @@ not depend on which others run beside it, or for how long.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gaussip.algorithms import Algorithm, one_round
 from gaussip.algorithms.base import Measure
 from gaussip.arrays import Array, keep, namespace, to_numpy
@@ -96,9 +98,10 @@ class Rounds:
             if seen is None:
                 yield Look(carry, [], before)
             else:
-                yield Look(carry, [(number, Seen(*map(to_numpy, seen)), self.exchange.bytes_sent)], before)
+                seen = seen if isinstance(carry.psi, np.ndarray) else Seen(*map(to_numpy, seen))
+                yield Look(carry, [(number, seen, self.exchange.bytes_sent)], before)
 
 
-def _first(values: Array | float) -> Array | float:
-    """Of all sites, where they have the same, (..., M) to (...)."""
-    return values if isinstance(values, int | float) else values[..., 0]
+def _first(values: Array) -> Array:
+    """Of sites that have the same, (..., M) to (...); a plain number as it is."""
+    return values[..., 0] if hasattr(values, "shape") else values
