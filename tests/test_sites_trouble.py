@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import struct
+import time
 from contextlib import ExitStack
 
 import numpy as np
@@ -187,16 +188,16 @@ def test_a_certificate_is_renewed_without_stopping(tmp_path):
 
 def test_a_slow_and_broken_network(tmp_path):
     """Links with 50 ms each way that stall and break, and a partition of some seconds: the same numbers."""
-    trouble(tmp_path, rounds=60, until="waiting")
+    trouble(tmp_path, rounds=60, until="waiting", partition=7.0)
 
 
 @pytest.mark.slow
 def test_a_slow_and_broken_network_for_long(tmp_path):
-    trouble(tmp_path, rounds=400, until="unlinked")
+    trouble(tmp_path, rounds=400, until="unlinked", partition=30.0)
 
 
-def trouble(tmp_path, rounds, until):
-    """Cut s1 off until another site reports it as late, or its link as lost."""
+def trouble(tmp_path, rounds, until, partition):
+    """Cut s1 off for so many seconds, and until another site reports it as late, or its link as lost."""
 
     def reports():
         return sum("s1" in (event.get("site"), *event.get("sites", ())) for event in sites.events("s0", until))
@@ -210,9 +211,9 @@ def trouble(tmp_path, rounds, until):
                 proxy.target = ("127.0.0.1", sites.ports[name])
             sites.start()
             ready(sites)
-            before = reports()
+            before, began = reports(), time.monotonic()
             one.cut()
-            sites.until(lambda: reports() > before)
+            sites.until(lambda: reports() > before and time.monotonic() - began > partition)
             one.mend()
             one.break_connections()
             sites.finish(within=300)
