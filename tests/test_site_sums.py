@@ -86,7 +86,7 @@ def test_a_site_put_back_before_any_exchange_goes_on_exactly(dataset, tmp_path):
             seen.add(mine.phase.name)
             kept = (mine.phase.name, mine.exchanges + 1, unpacked(packed(mine.phase.memory)))
             programs[1] = Program(task, 1, rows[1], secret=bytes([2] * 32))
-            programs[1].resume(*kept, store.result, store.totals)
+            programs[1].resume(*kept, store.known_result, store.totals)
         sent = [program.message() for program in programs]
         phase, known = programs[1].phase, set(programs[1].results)
         for program, place, message in zip(programs, near, sent, strict=True):
