@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from gaussip.errors import ModelFileError
 from gaussip.exchange import wire
 from gaussip.node.board import Board, Standing
 from gaussip.node.journal import Entry, Journal
+from gaussip.node.model import _history
 from gaussip.node.run_store import RunStore
+from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Progress
 
 PROGRESS = Progress("surveying", 0, 0, 0, float("nan"), float("inf"), float("nan"), float("nan"), 0)
@@ -57,3 +61,16 @@ def test_a_phase_whose_beginning_was_not_forced_is_forced_the_next_time(tmp_path
     assert again.write(Entry(5, "fit", b"message", 0, [1.0]))
     assert not again.write(Entry(6, "fit", b"message", 0, [1.0]))
     again.close()
+
+
+def test_a_damaged_history_does_not_hold_back_the_model(tmp_path):
+    """The model then holds the last round, and a warning says so."""
+    (tmp_path / "history.jsonl").write_text('{"round": 1\n{"round": 2}\n')
+    theta = (np.ones(1), np.zeros((1, 2)), np.eye(2)[None])
+    end = Fitted(*theta, True, 30, 10, -1.5, 1e-7, 1e-3, 0.9, 1)
+    with pytest.warns(UserWarning, match=r"history\.jsonl cannot be read: .*; the model holds the last round alone"):
+        history = _history(SimpleNamespace(run=tmp_path), end)
+    assert {name: values.tolist() for name, values in history.items() if name != "bytes"} == {
+        "round": [30], "log_likelihood": [-1.5], "change": [1e-7], "disagreement": [1e-3], "step": [0.9],
+        "restarts": [1],
+    }  # fmt: skip

@@ -1,5 +1,6 @@
 """A site's model as the same file that a fit writes, so that everything that reads one reads it."""
 
+import warnings
 from typing import Any
 
 import networkx as nx
@@ -69,10 +70,11 @@ def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
 
 
 def _history(folder: SiteFolder, end: Fitted) -> dict[str, NDArray]:
-    """The rounds that the site kept; the last alone where its log is damaged, which must not hold back the model."""
+    """The rounds that the site kept; where its log is damaged a warning, and the last round alone."""
     try:
         kept = history_log.read(folder.run)
-    except FileError:
+    except FileError as error:  # it must not hold back the model, or the neighbours
+        warnings.warn(f"{error}; the model holds the last round alone", stacklevel=2)
         last = {**end._asdict(), "round": end.rounds, "bytes": np.nan}
         return {name: np.array([last[name]]) for name in History._fields}
     return {name: kept[name] for name in History._fields}

@@ -37,6 +37,7 @@ class Monitor:
         board: Board,
         logs: Logs,
         store: RunStore,
+        certificate_ends: dt.datetime,
         say_hello: Callable[[int], None],
     ) -> None:
         self._folder, self._names, self._near = folder, folder.description.names, near
@@ -46,7 +47,7 @@ class Monitor:
         self._others: set[int] = set()
         self._since: dict[int, float] = {}  # when a link was first seen
         self._silent = SILENT
-        self._ends = check_certificate(folder)
+        self._ends = certificate_ends
         self._seen = self._half = self._stamp()
         self._warned: dt.datetime | None = None
         self._stop = threading.Event()

@@ -52,7 +52,7 @@ class SiteRun:
     ) -> None:
         self._folder, self._keep, self._watch = folder, keep, watch
         d, task = folder.description, folder.description.task()
-        check_certificate(folder)
+        certificate_ends = check_certificate(folder)
         refuse_few(local, task)
         self._task, self._names, self._digest = task, task.sites, d.digest()
         self._run = self._digest[:12]
@@ -82,7 +82,7 @@ class SiteRun:
             remember=lambda done: self._store.write_done(self._names[q] for q in done),
         )  # fmt: skip
         self._monitor = Monitor(
-            folder, self._near, self._links, self._board, self._logs, self._store,
+            folder, self._near, self._links, self._board, self._logs, self._store, certificate_ends,
             self._responder.say_hello,
         )  # fmt: skip
         self._waiting = Waiting(d, patience, self._board, self._logs)

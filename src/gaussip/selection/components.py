@@ -123,7 +123,7 @@ def refuse_range(at_least: int, at_most: int, n_rows: float, n_features: int) ->
     if needed > n_rows:
         text = Text(
             "{at_most:{last}} components need at least {needed} rows of {p} features ({each} each), and there are "
-            "{n:g}: {at_most:{possible}} can be told apart",
+            "{n:g}: {at_most:{possible}} can be distinguished",
             last=at_most, needed=needed, p=n_features, each=n_features + 1, n=n_rows,
             possible=int(n_rows // (n_features + 1)),
         )  # fmt: skip

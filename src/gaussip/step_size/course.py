@@ -55,8 +55,8 @@ def path_from(maps: SiteMaps, start: Psi) -> Path:
     if end is None:
         raise DataError(
             "EM on the rows of all sites does not converge from this start, so there is no pooled estimate: a "
-            "component vanishes, or components cannot be told apart. Use fewer components, another start, labels or "
-            "shrinkage"
+            "component vanishes, or components cannot be distinguished. Use fewer components, another start, labels "
+            "or shrinkage"
         )
     steps, points, moves = zip(*kept, strict=True)
     return Path(np.array(steps), list(points), np.array(moves), end)
