@@ -244,7 +244,7 @@ def test_a_collapse_in_the_last_round_is_no_success():
 
 @pytest.mark.parametrize(("network", "last"), [("ring", 40), ("complete", 40), ("ring", 8), ("complete", 8)])
 def test_a_collapse_is_named_in_whatever_round_of_a_block(network, last, dataset):
-    """Also in the last of a block, after which the others are told, and in the last round of all."""
+    """Also in the last of a block, after which the others learn of it, and in the last round of all."""
     task = make_task(NAMES, **settings("mnem", network=network, max_rounds=last, tol=0.0))
     programs = [Program(task, m, local) for m, local in enumerate(local_data(dataset))]
     spoilt = []

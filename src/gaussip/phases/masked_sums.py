@@ -35,6 +35,8 @@ class Memory(NamedTuple):
 class SumsPhase(Phase):
     """A phase of sums of which each depends on those before."""
 
+    memory: Memory
+
     def __init__(self, context: Context) -> None:
         task = context.task
         self._private = X25519PrivateKey.from_private_bytes(context.secret)
@@ -71,7 +73,7 @@ class SumsPhase(Phase):
 
     def message(self) -> Message:
         """The keys, or the masked parts, as far as they are known."""
-        return self.memory.flood.message()  # type: ignore[no-any-return]
+        return self.memory.flood.message()
 
     def check(self, message: Message) -> bool:
         """Whether a neighbour can have sent this: whole numbers, the same as known where both are known."""

@@ -45,6 +45,7 @@ class FloodPhase(Phase):
     """A phase in which every site floods one piece."""
 
     doing = "surveying"
+    memory: Flood
 
     def __init__(self, context: Context, piece: NDArray) -> None:
         self._diameter = context.task.diameter
@@ -53,7 +54,7 @@ class FloodPhase(Phase):
     @property
     def over(self) -> bool:
         """After as many exchanges as the network is wide."""
-        return bool(self.memory.stage == self._diameter)
+        return self.memory.stage == self._diameter
 
     @property
     def result(self) -> Table:
@@ -62,11 +63,11 @@ class FloodPhase(Phase):
 
     def message(self) -> Message:
         """The table as far as it is known."""
-        return self.memory.message()  # type: ignore[no-any-return]
+        return self.memory.message()
 
     def check(self, message: Message) -> bool:
         """Whether a neighbour's table agrees with what is known."""
-        return bool(self.memory.agrees(message))
+        return self.memory.agrees(message)
 
     def absorb(self, heard: Message) -> None:
         """One exchange of the flood."""
