@@ -56,6 +56,15 @@ def fitted(data: Dataset) -> NetworkGaussianMixture:
 
 
 @pytest.fixture(scope="session")
+def by_sites(data: Dataset) -> tuple[NetworkGaussianMixture, Any, Any]:
+    """A fit of them by named sites with row weights, the name of each row's site, and the weights."""
+    names = np.array(["Genf", "Bern", "Chur", "Biel", "Thun", "Zug"])[data.sites]
+    v = np.random.default_rng(0).uniform(0.5, 2, len(names))
+    mixture = NetworkGaussianMixture(3, init_params="labels", random_state=0, tol=1e-8)
+    return mixture.fit(data.X, data.labels, sites=names, sample_weight=v), names, v
+
+
+@pytest.fixture(scope="session")
 def table_data() -> Dataset:
     """Four sites, far apart: what the tables hold."""
     return draw(Setting(n_rows=600, n_sites=4, n_features=2, delta=5, labelled=0.3), 1)

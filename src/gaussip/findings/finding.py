@@ -34,13 +34,16 @@ def rounded_up(number: float) -> int:
     return int(math.ceil(1.5 * number / size) * size)
 
 
-def again(evidence: Evidence, *, goes_on: bool = False, labels: bool = False, **changes: Any) -> str:
+def again(
+    evidence: Evidence, *, goes_on: bool = False, labels: bool = False, table: str = "TABLE", **changes: Any
+) -> str:
     """The command, or the call, that fits once more with some settings changed.
 
     Parameters
     ----------
     goes_on : whether to go on from where the run stopped
     labels : whether there are labels that were not there before
+    table : the name of the rows' file on the command line
     """
     labels = labels or len(evidence.classes) > 0
     alone = not evidence.by_site
@@ -55,7 +58,7 @@ def again(evidence: Evidence, *, goes_on: bool = False, labels: bool = False, **
     names = [name for name, setting in SETTINGS.items() if setting.option and name in evidence.settings]
     settings = {name: evidence.settings[name] for name in names}
     settings |= ({"algorithm": "em"} if alone else {}) | changes
-    words = ["gaussip", "fit", "TABLE", *["--sites", "COLUMN"] * (not alone), *["--labels", "COLUMN"] * labels]
+    words = ["gaussip", "fit", table, *["--sites", "COLUMN"] * (not alone), *["--labels", "COLUMN"] * labels]
     if evidence.features and not any("," in name for name in evidence.features):
         words += ["--features", ",".join(evidence.features)]
     unused = {"eta": not has_step(settings["algorithm"]), "random_state": settings["random_state"] is None}

@@ -121,7 +121,7 @@ def site_apart(evidence: Evidence) -> Finding | None:
 
 def _without(evidence: Evidence, name: str) -> str:
     if evidence.path:
-        return again(evidence).replace("TABLE", f"TABLE-WITHOUT-{name}")
+        return again(evidence, table=f"TABLE-WITHOUT-{name}")
     return f"mixture.fit(X[sites != {name!r}], sites=sites[sites != {name!r}])"
 
 

@@ -1,0 +1,94 @@
+"""Components that collapsed, and those that only look so."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from faulty_fits import fit, found, quiet, rows_of
+from gaussip import NetworkGaussianMixture
+from gaussip.findings.components import cheapest_merger, thinness
+from gaussip.mixture.merging import bhattacharyya
+from gaussip.mixture.theta import Theta
+
+
+def test_distances_of_components_against_integrals():
+    theta = Theta(np.array([0.6, 0.4]), np.array([[0.0], [1.5]]), np.array([[[1.0]], [[2.0]]]))
+    one, other = norm(0, 1), norm(1.5, math.sqrt(2))
+    shared = quad(lambda x: math.sqrt(one.pdf(x) * other.pdf(x)), -20, 20)[0]
+    assert bhattacharyya(theta, 0, 1) == pytest.approx(-math.log(shared), rel=1e-8)
+    mean = 0.6
+    merged = norm(mean, math.sqrt(0.6 * (1 + mean**2) + 0.4 * (2 + (1.5 - mean) ** 2)))
+
+    def loss(x):
+        density = 0.6 * one.pdf(x) + 0.4 * other.pdf(x)
+        return density * (math.log(density) - merged.logpdf(x))
+
+    cost, pair = cheapest_merger(theta, 1000.0)
+    assert pair == (0, 1)
+    assert cost == pytest.approx(1000 * quad(loss, -15, 15)[0], abs=1.5)  # by drawn rows
+    assert thinness(theta, 0, np.array([0.1])) == pytest.approx((0.5, 0.1))
+    assert thinness(theta, 1, np.array([0.1]))[1] == pytest.approx(0.05)
+
+
+def thin_group(spread):
+    """What is found where the last of three groups has this standard deviation in one feature, and its rows."""
+    data = rows_of(3, delta=6.0)
+    last = data.classes == 2
+    data.X[last, 0] = data.truth.means[2, 0] + spread * np.random.default_rng(3).normal(size=last.sum())
+    return found(fit(data, max_rounds=2000, means_init=data.truth.means)), last.sum()
+
+
+@quiet
+def test_a_thin_group_has_not_collapsed():
+    """Honest down to a variance that reg_covar does not let be seen."""
+    assert "collapsed component" not in thin_group(5e-3)[0]
+    here, rows = thin_group(0.0)
+    finding = here["collapsed component"]
+    assert finding.evidence["component"] == 2
+    assert f"its {rows} rows are the same in one direction" in finding.sentence
+    assert "reg_covar=" not in finding.remedy
+
+
+@quiet
+@pytest.mark.parametrize("K", [2, 3, 4])
+def test_other_units_collapse_no_component(K):
+    data = rows_of(2)
+    data.X[:, 2] *= 1e5  # features of different size
+    data.X[data.sites == 3, 1] *= 1000
+    here = found(fit(data, K, max_rounds=2000))
+    assert "collapsed component" not in here
+    assert here["far wider component"].evidence["feature"] == "feature 1"
+
+
+@quiet
+@pytest.mark.parametrize("size", [1e4, 1e9])
+def test_a_row_far_out_collapses_no_other_component(size):
+    """It may have a component to itself, which has then collapsed, or widen one; the others are not to blame."""
+    data = rows_of(2)
+    data.X[7, 2] = size
+    for seed in range(3):
+        mixture = NetworkGaussianMixture(3, random_state=seed, max_rounds=500).fit(data.X, sites=data.sites)
+        here = found(mixture)
+        if "collapsed component" in here:
+            k = here["collapsed component"].evidence["component"]
+            assert 1600 * mixture.weights_[k] < 3.5
+            assert "Are there outliers?" in here["collapsed component"].sentence
+        else:
+            assert here["far wider component"].evidence["feature"] == "feature 2"
+
+
+@quiet
+def test_a_class_that_collapsed_gets_a_small_reg_covar():
+    """Not one component less, which the classes do not allow; small for the smallest feature, whatever the others."""
+    data = rows_of(2, labelled=1.0)
+    data.X[:, 1:] *= [1e-2, 1e4]
+    data.X[data.classes == 1, 0] = 0.5
+    remedy = found(fit(data, 2, labels=True, init_params="labels"))["collapsed component"].remedy
+    (asked,) = re.findall(r"reg_covar=([^)]*)\)", remedy)
+    assert 1e-6 < float(asked) < 0.01 * data.X[:, 1].var()
