@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -146,12 +146,18 @@ class _Helpers:
         self._lock = threading.Lock()
 
     def call(self, work: Callable[[], object], times: int) -> None:
-        """Have up to so many helpers call ``work`` when they come to it."""
+        """Have up to so many helpers call ``work`` when they come to it.
+
+        No more work waits than there are helpers: what nobody came to is over, and would keep its rows in memory.
+        """
         with self._lock, contextlib.suppress(RuntimeError):  # where no thread can be started, there is no help
             while self._count < times:
                 threading.Thread(target=self._serve, daemon=True, name=f"gaussip-{self._count}").start()
                 self._count += 1
         for _ in range(min(times, self._count)):
+            while self.queue.qsize() >= self._count:
+                with contextlib.suppress(Empty):
+                    self.queue.get_nowait()
             self.queue.put(work)
 
     def _serve(self) -> None:
