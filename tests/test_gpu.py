@@ -6,6 +6,7 @@ import pytest
 from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import REGISTRY
 from gaussip.errors import CollapseError, FewerAtATimeWarning
+from gaussip.rows.rows import Rows
 from gaussip.selection import choose_components
 from gaussip.studies.comparison import Trial, compare
 from gaussip.studies.methods import parse_method
@@ -122,14 +123,14 @@ def test_a_study_that_does_not_fit_goes_on_with_fewer_replicates_and_the_same_nu
     methods = [parse_method("mnem", 0.05)]
     trial = Trial(Setting(n_rows=600, n_sites=3, n_features=2), replicates=5, device="cuda")
     whole = compare(trial, methods, max_rounds=60)
-    rows = trial.rows
+    stack = Rows.stack
 
-    def crowded(some, labels):
-        if some.stop - some.start > 2:
+    def crowded(replicates):
+        if len(replicates) > 2:
             torch.empty(2**60, dtype=torch.uint8, device="cuda")  # more than any card has: a real refusal
-        return rows(some, labels)
+        return stack(replicates)
 
-    monkeypatch.setattr(trial, "rows", crowded)
+    monkeypatch.setattr(Rows, "stack", crowded)
     with pytest.warns(FewerAtATimeWarning, match="2 at a time") as said:
         parts = compare(trial, methods, max_rounds=60)
     assert len(said) == 1
