@@ -1,19 +1,25 @@
-"""What the threads of a site share, what its log of rounds keeps, and what its store must hold."""
+"""What the threads of a site share, what its log of rounds keeps, what its store must hold, and when it leaves."""
 
 from __future__ import annotations
 
+import threading
 import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from gaussip.errors import ModelFileError
 from gaussip.exchange import wire
+from gaussip.exchange.neighbourhood import Neighbours
+from gaussip.node import shutdown
 from gaussip.node.board import Board, Standing
 from gaussip.node.journal import Entry, Journal
 from gaussip.node.model import _history
+from gaussip.node.responder import Responder
 from gaussip.node.run_store import RunStore
+from gaussip.node.shutdown import stay_for_others
 from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Progress
 
@@ -74,3 +80,49 @@ def test_a_damaged_history_does_not_hold_back_the_model(tmp_path):
         "round": [30], "log_likelihood": [-1.5], "change": [1e-7], "disagreement": [1e-3], "step": [0.9],
         "restarts": [1],
     }  # fmt: skip
+
+
+class End:
+    """A site that has finished, next to one other: what it sends reaches the other unless it is lost on the way."""
+
+    def __init__(self, me, lost):
+        near = Neighbours(sparse.csr_array([[0.0, 1.0], [1.0, 0.0]]), me)
+        self.me, self.other, self.lost, self.left = me, None, lost, threading.Event()
+        self.board = Board(Standing(PROGRESS))
+        self.responder = Responder(
+            me, "ab" * 16, 10_000, self.send, None, None, self.board, None, None, remember=lambda done: None
+        )  # fmt: skip
+        self.responder.start()
+        store, logs = (SimpleNamespace(**{name: lambda *_, **__: None}) for name in ("write_end", "event"))
+        arguments = ({"exchanges": 7}, ("s0", "s1"), near, self.responder, self.board, logs, store, None)
+        self.thread = threading.Thread(target=lambda: (stay_for_others(*arguments), self.left.set()), daemon=True)
+
+    def send(self, _, data):
+        self.lost -= 1
+        if self.lost < 0 and not self.other.left.is_set():
+            self.other.responder.receive(self.me, data)
+
+
+@pytest.mark.parametrize("lost", [(0, 0), (0, 3), (3, 0), (2, 4)])
+def test_a_finished_site_leaves_only_when_its_neighbour_knows(lost, monkeypatch):
+    """Otherwise the neighbour would stay for it for ever: the last messages may be lost with a link that breaks."""
+    monkeypatch.setattr(shutdown, "GRACE", 0.2)
+    one, other = ends = [End(me, lost[me]) for me in range(2)]
+    one.other, other.other = other, one
+    for end in ends:
+        end.thread.start()
+    for end in ends:
+        assert end.left.wait(20)
+        assert end.board.read().done
+
+
+def test_a_finished_site_does_not_stay_for_one_that_has_left(monkeypatch):
+    """The neighbour is done, and its last answer was lost: nobody is left to answer."""
+    monkeypatch.setattr(shutdown, "GRACE", 0.0)
+    monkeypatch.setattr(shutdown, "SILENT", 0.5)
+    one, other = End(0, 0), End(1, 0)
+    one.other, other.other = other, one
+    one.board.put("done", 1, False)
+    other.left.set()
+    one.thread.start()
+    assert one.left.wait(20)

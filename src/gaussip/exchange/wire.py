@@ -68,9 +68,9 @@ class Gone(_Frame, tag="gone", array_like=True, frozen=True, forbid_unknown_fiel
 
 
 class Done(_Frame, tag="done", array_like=True, frozen=True, forbid_unknown_fields=True):
-    """I have everything that I need; ``answer`` says whether the same is wanted back."""
+    """I have everything that I need; ``knows`` says whether I know the same of you."""
 
-    answer: bool
+    knows: bool
 
 
 Frame = Round | Hello | Ask | NotYet | Gone | Done

@@ -23,7 +23,7 @@ class Standing(NamedTuple):
     hellos: Mapping[int, wire.Hello] = {}  #: what the neighbours said to run
     positions: Mapping[int, int] = {}  #: the last exchange of those who did not have yet what they were asked for
     gone: Mapping[int, int] = {}  #: the exchange whose message a neighbour no longer has
-    done: Mapping[int, bool] = {}  #: those who need nothing more
+    done: Mapping[int, bool] = {}  #: those who need nothing more, and whether they know that this site does not
 
     def with_another_description(self, digest: str) -> set[int]:
         """Neighbours who last said that they run another description."""

@@ -111,7 +111,8 @@ class Monitor:
     def _revive(self, linked: list[str]) -> None:
         """Open the links again where one stands but carries nothing: the engine notices only those that broke."""
         standing, now = self._board.read(), time.monotonic()
-        awaited = set(self._near.hearers) - set(standing.done) if standing.finished else set(standing.missing)
+        unaware = {q for q in self._near.all if not standing.done.get(q)}
+        awaited = unaware if standing.finished else set(standing.missing)
         name = self._folder.description.common_name
         here = {q for q in self._near.all if name(self._names[q]) in linked}
         self._since = {q: self._since.get(q, now) for q in here}

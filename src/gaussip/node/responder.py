@@ -64,9 +64,9 @@ class Responder:
         """Ask a neighbour for its message of an exchange, and what followed."""
         self._send(other, wire.Ask(self._run, self._me, number))
 
-    def say_done(self, other: int, answer: bool = True) -> None:
-        """Send a neighbour that this site needs nothing more."""
-        self._send(other, wire.Done(self._run, self._me, answer))
+    def say_done(self, other: int) -> None:
+        """Send a neighbour that this site needs nothing more, and whether it knows the same of the neighbour."""
+        self._send(other, wire.Done(self._run, self._me, other in self._board.read().done))
 
     def _send(self, other: int, frame: wire.Frame) -> None:
         self._send_bytes(other, wire.encode(frame))
@@ -91,11 +91,12 @@ class Responder:
         elif isinstance(frame, wire.Ask):
             self._replay(sender, frame.number)
         elif isinstance(frame, wire.Done):
-            if sender not in self._board.read().done:
-                self._board.put("done", sender, True)
-                self._remember(set(self._board.read().done))
-            if frame.answer and self._board.read().finished:
-                self.say_done(sender, answer=False)
+            standing = self._board.read()
+            self._board.put("done", sender, standing.done.get(sender, False) or frame.knows)
+            if sender not in standing.done:
+                self._remember({*standing.done, sender})
+            if standing.finished and not frame.knows:
+                self.say_done(sender)
         elif isinstance(frame, wire.Hello):
             self._board.put("hellos", sender, frame)
             if frame.answer:

@@ -64,7 +64,7 @@ class SiteRun:
         self._store.refuse_other_rows(self._rows)
         self._store.make()
         self._program = Program(task, me, local, self._resumed(), self._store.secret())
-        done = {self._names.index(name): True for name in self._store.done() if name in self._names}
+        done = {self._names.index(name): False for name in self._store.done() if name in self._names}
         self._board = Board(Standing(self._program.progress(), done=done))
         self._logs, self._history = Logs(folder.path, report), HistoryLog(folder.run)
         identity, limit = bytes.fromhex(self._digest[:16]), task.longest_message

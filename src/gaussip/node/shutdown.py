@@ -5,7 +5,7 @@ from typing import Any
 
 from gaussip.errors import CollapseError, PausedError
 from gaussip.exchange.neighbourhood import Neighbours
-from gaussip.node.board import Board
+from gaussip.node.board import Board, Standing
 from gaussip.node.journal import Journal
 from gaussip.node.logs import Logs
 from gaussip.node.responder import Responder
@@ -14,7 +14,8 @@ from gaussip.node.waiting import SOON
 from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Program
 
-GRACE = 1.0  # seconds that a finished site stays to tell late neighbours that it is done
+GRACE = 1.0  # seconds that a site stays on to answer neighbours that are a moment later
+SILENT = 30.0  # seconds after which a neighbour that needs nothing of this site is taken to have left
 
 
 def finish(program: Program, store: RunStore, journal: Journal, logs: Logs) -> dict[str, Any]:
@@ -42,29 +43,43 @@ def stay_for_others(
     store: RunStore,
     patience: float | None,
 ) -> None:
-    """Stay until those who receive from this site are done, or for as long as the operator allows."""
-    hearers = set(near.hearers)
+    """Stay until neighbours are done and know that this site is, or for as long as the operator allows.
+
+    A neighbour that receives from this site may need what it sent last; one that it receives from stays for it, and
+    must learn that it need not. One of the latter that has been silent for long is taken to have left.
+    """
     board.update(newest=end["exchanges"], finished=True)
     began, logged = time.monotonic(), False
-    while hearers - set(board.read().done):
+    while True:
         board.raise_trouble()
-        for q in near.all:
-            responder.say_done(q)
-        board.wait(1.0)
-        waited = time.monotonic() - began
-        late = ", ".join(sorted(names[q] for q in hearers - set(board.read().done)))
-        if late and waited > SOON and not logged:
+        standing, waited = board.read(), time.monotonic() - began
+        needing, unaware = set(near.hearers) - set(standing.done), _unaware(near, standing, began)
+        impatient = patience is not None and waited > patience
+        if not needing and (impatient or not unaware):
+            break
+        late = ", ".join(sorted(names[q] for q in needing | unaware))
+        if waited > SOON and not logged:
             logged = True
             logs.event("done, but stays", until_done=late)
-        if late and patience is not None and waited > patience:
+        if impatient:
             raise PausedError(
                 f"the model is written, but {late} may still need what this site sent last: start it again when they "
                 "are back, unless they are done too"
             )
+        for q in near.all:
+            responder.say_done(q)
+        board.wait(1.0)
     for q in near.all:
-        responder.say_done(q, answer=False)
+        responder.say_done(q)
     store.write_end(**{**end, "acknowledged": True})
     time.sleep(GRACE)
+
+
+def _unaware(near: Neighbours, standing: Standing, began: float) -> set[int]:
+    """Those who stay for this site, and have not said yet that they know it is done."""
+    silent = time.monotonic() - SILENT
+    last = {q: max(began, standing.last_heard.get(q, began)) for q in near.heard}
+    return {q for q in near.heard if not standing.done.get(q) and last[q] > silent}
 
 
 def end_of(store: RunStore, end: dict[str, Any]) -> Fitted:
