@@ -105,7 +105,7 @@ class End:
 
 @pytest.mark.parametrize("lost", [(0, 0), (0, 3), (3, 0), (2, 4)])
 def test_a_finished_site_leaves_only_when_its_neighbour_knows(lost, monkeypatch):
-    """Otherwise the neighbour would stay for it for ever: the last messages may be lost with a link that breaks."""
+    """Otherwise the neighbour waits indefinitely: the last messages may be lost with a link that breaks."""
     monkeypatch.setattr(shutdown, "GRACE", 0.2)
     one, other = ends = [End(me, lost[me]) for me in range(2)]
     one.other, other.other = other, one

@@ -68,7 +68,7 @@ def test_a_real_site_s_model_says_where_its_intervals_are(fitted, table, tmp_pat
 
 
 @pytest.mark.filterwarnings("ignore:not converged", "ignore:the estimate is")
-def test_sites_that_are_apart_are_told(data):
+def test_sites_that_are_apart_are_reported(data):
     mixture = NetworkGaussianMixture(3, algorithm="mnem", network="circle", eta=0.2, init_params="labels")
     mixture.fit(data.X, data.labels, sites=data.sites)
     with pytest.warns(ConvergenceWarning, match=r"sites are apart: \w+.* of component \d at site \d is"):
@@ -95,10 +95,10 @@ def test_the_command(table, columns, tmp_path):
     refused = gaussip(*rows, "--json")
     assert refused.returncode == 2
     assert "exists; choose another name, or give --force" in json.loads(refused.stdout)["error"]["message"]
-    told = json.loads(gaussip(*rows, "--force", "--robust", "--json").stdout)
-    assert told["robust"]
-    assert told["warnings"] == []
-    assert [one["parameter"] for one in told["intervals"][:2]] == ["weight", "mean age"]
+    report = json.loads(gaussip(*rows, "--force", "--robust", "--json").stdout)
+    assert report["robust"]
+    assert report["warnings"] == []
+    assert [one["parameter"] for one in report["intervals"][:2]] == ["weight", "mean age"]
     own = CliRunner().invoke(app, [*map(str, rows[:-1]), str(table), "--force"])
     assert own.exit_code == 2
     assert f"{table} is read by this command" in own.output

@@ -57,11 +57,11 @@ def stay_for_others(
         impatient = patience is not None and waited > patience
         if not needing and (impatient or not unaware):
             break
-        late = ", ".join(sorted(names[q] for q in needing | unaware))
         if waited > SOON and not logged:
             logged = True
-            logs.event("done, but stays", until_done=late)
+            logs.event("done, but stays", until_done=", ".join(sorted(names[q] for q in needing | unaware)))
         if impatient:
+            late = ", ".join(sorted(names[q] for q in needing))
             raise PausedError(
                 f"the model is written, but {late} may still need what this site sent last: start it again when they "
                 "are back, unless they are done too"
