@@ -34,13 +34,13 @@ frames = st.one_of(
 
 @given(frames)
 def test_a_frame_comes_back(frame):
-    assert wire.decode(wire.encode(frame), RUN, 10_000) == frame
+    assert wire.decode(wire.encode(frame), RUN, 10_000, frame.sender) == frame
 
 
 @given(hnp.arrays(float, (2, 3), elements=numbers), hnp.arrays(float, 2, elements=st.floats(allow_nan=False)))
 def test_numbers_come_back_bit_for_bit(mean, most):
     data = wire.encode(wire.Round(RUN, 1, 2, wire.parts_of({"mean": mean, "max": most})))
-    found = wire.message_of(wire.decode(data, RUN, 10_000).parts, LIKE)
+    found = wire.message_of(wire.decode(data, RUN, 10_000, 1).parts, LIKE)
     assert found["mean"].tobytes() == mean.tobytes()
     assert found["max"].tobytes() == most.tobytes()
 
@@ -48,7 +48,7 @@ def test_numbers_come_back_bit_for_bit(mean, most):
 def read(data):
     """What a site does with bytes: read them, or refuse them."""
     try:
-        frame = wire.decode(data, RUN, 10_000)
+        frame = wire.decode(data, RUN, 10_000, 1)
         if isinstance(frame, wire.Round):
             wire.message_of(frame.parts, LIKE)
     except wire.WireError:
@@ -116,9 +116,10 @@ def test_refusals_say_why():
     frame = wire.Round(RUN, 1, 2, wire.parts_of(message))
     data = wire.encode(frame)
     reasons = {
-        "more than the 100 that": lambda: wire.decode(bytes(101), RUN, 100),
-        "not a message of gaussip's": lambda: wire.decode(os.urandom(3) + data, RUN, 10_000),
-        "another run": lambda: wire.decode(data, b"87654321", 10_000),
+        "more than the 100 that": lambda: wire.decode(bytes(101), RUN, 100, 1),
+        "not a message of gaussip's": lambda: wire.decode(os.urandom(3) + data, RUN, 10_000, 1),
+        "another run": lambda: wire.decode(data, b"87654321", 10_000, 1),
+        "says that site number 1 sent it": lambda: wire.decode(data, RUN, 10_000, 2),
         "1 channels, not 2": lambda: wire.message_of(frame.parts[:1], LIKE),
         "'max' where 'mean' is due": lambda: wire.message_of(frame.parts[::-1], LIKE),
         r"has shape \(2, 3\), not \(3, 3\)": lambda: wire.message_of(

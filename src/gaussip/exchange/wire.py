@@ -83,8 +83,8 @@ def encode(frame: Frame) -> bytes:
     return _HEAD + _encoder.encode(frame)
 
 
-def decode(data: bytes, run: bytes, limit: int) -> Frame:
-    """The frame in some bytes, refused with the reason where it is not one of this run."""
+def decode(data: bytes, run: bytes, limit: int, sender: int) -> Frame:
+    """The frame in some bytes, refused with the reason where it is not one of this run and sender."""
     if len(data) > limit:
         raise WireError(f"it has {len(data)} bytes, more than the {limit} that this run's messages can have")
     if data[:4] != MAGIC:
@@ -98,6 +98,8 @@ def decode(data: bytes, run: bytes, limit: int) -> Frame:
         raise WireError(f"it cannot be read: {error}") from error
     if frame.run != run and not isinstance(frame, Hello):
         raise WireError(f"it belongs to another run ({frame.run.hex()}, not {run.hex()})")
+    if frame.sender != sender:
+        raise WireError(f"it says that site number {frame.sender} sent it")
     return frame
 
 

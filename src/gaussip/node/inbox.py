@@ -104,11 +104,9 @@ class Inbox:
     def take(self, sender: int, data: bytes) -> None:
         """Take in a message, once; reject what does not belong here."""
         try:
-            frame = wire.decode(data, self._run, self._limit)
+            frame = wire.decode(data, self._run, self._limit, sender)
             if not isinstance(frame, wire.Round):
                 raise wire.WireError(f"it is a {type(frame).__name__}, which is not for all")
-            if frame.sender != sender:
-                raise wire.WireError(f"it says that site number {frame.sender} sent it")
             if frame.number < 1:
                 raise wire.WireError(f"it is of exchange {frame.number}, which cannot be")
             if frame.number > self._due + self._window:

@@ -80,9 +80,7 @@ class Responder:
 
     def _take(self, sender: int, data: bytes) -> None:
         try:
-            frame = wire.decode(data, self._run, self._limit)
-            if frame.sender != sender:
-                raise wire.WireError(f"it says that site number {frame.sender} sent it")
+            frame = wire.decode(data, self._run, self._limit, sender)
         except wire.WireError as error:
             self._rejected(sender, str(error), None)
             return

@@ -47,17 +47,13 @@ def about_means(sums: Array, centres: Array, means: Array) -> Array:
 
 
 def moments_of_sums(
-    sums: Array, theta: Theta, centres: Array, coefficients: Array, labelled: Array | None, reg_covar: float
+    sums: Array, log_likelihood: Array, theta: Theta, centres: Array, labelled: Array | None, reg_covar: float
 ) -> tuple[Array, Array]:
-    """What a kernel returns, but for its unlabelled rows' log-likelihood: the moments, and the labelled rows' share.
-
-    ``sums`` (..., K, f) are those of the unlabelled rows about the centres.
-    """
+    """What a kernel returns, from the sums (..., K, f) about the centres and log-likelihood of unlabelled rows."""
     xp = namespace(sums)
-    log_likelihood = xp.zeros_like(sums[..., 0, 0])
     if labelled is not None:
         sums = sums + labelled
-        log_likelihood = xp.sum(coefficients * labelled, axis=(-2, -1))
+        log_likelihood = log_likelihood + xp.sum(log_density_coefficients(theta, centres) * labelled, axis=(-2, -1))
     moments = about_means(sums, centres, theta.means)
     if reg_covar:
         p = centres.shape[-1]

@@ -65,8 +65,7 @@ def moments(
             log_likelihood = log_likelihood + xp.sum(row_log_likelihood)
         sums.append(total)
         log_likelihoods.append(log_likelihood)
-    result, labelled_part = moments_of_sums(xp.stack(sums), theta, centres, coefficients, labelled, reg_covar)
-    return result, xp.stack(log_likelihoods) + labelled_part
+    return moments_of_sums(xp.stack(sums), xp.stack(log_likelihoods), theta, centres, labelled, reg_covar)
 
 
 def features_of(z: Array) -> Array:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gaussip.arrays import Array, indices, namespace, precision_factor, slices
-from gaussip.kernels.array.algebra import log_constant, log_density_coefficients, moments_of_sums
+from gaussip.kernels.array.algebra import log_constant, moments_of_sums
 from gaussip.mixture.theta import Theta, vech
 
 BLOCK_BYTES = 2**28  # of one product's result
@@ -60,9 +60,7 @@ def moments(
     sums, log_likelihood = (
         xp.take(xp.concat([group[part] for group in by_group], axis=0), laid.back, axis=0) for part in (0, 1)
     )  # fmt: skip
-    coefficients = log_density_coefficients(theta, centres) if labelled is not None else sums
-    result, labelled_part = moments_of_sums(sums, theta, centres, coefficients, labelled, reg_covar)
-    return result, log_likelihood + labelled_part
+    return moments_of_sums(sums, log_likelihood, theta, centres, labelled, reg_covar)
 
 
 def _sums(group: Group, theta: Theta, centres: Array) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gaussip.arrays import Array, NDArray
-from gaussip.kernels.array.algebra import log_density_coefficients, moments_of_sums
+from gaussip.kernels.array.algebra import moments_of_sums
 from gaussip.kernels.cpu import threads
 from gaussip.kernels.cpu.compiling import compiled
 from gaussip.kernels.cpu.few_features import aligned
@@ -69,9 +69,7 @@ def moments(
     total, log_likelihood = np.zeros((S, K, width(p))), np.zeros(S)
     np.add.at(total, laid.tasks[:, 0], sums)
     np.add.at(log_likelihood, laid.tasks[:, 0], log_likelihoods)
-    coefficients = log_density_coefficients(theta, centres) if labelled is not None else total
-    result, labelled_part = moments_of_sums(total, theta, centres, coefficients, labelled, reg_covar)
-    return result, log_likelihood + labelled_part
+    return moments_of_sums(total, log_likelihood, theta, centres, labelled, reg_covar)
 
 
 def _padded(size: int) -> int:
