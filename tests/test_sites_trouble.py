@@ -114,7 +114,7 @@ def test_a_site_that_lost_more_than_can_be_told_again(tmp_path):
         shutil.rmtree(runs)
         shutil.copytree(tmp_path / "copy", runs)
         sites.start("s0")
-        sites.finish("s0", code=3, within=60)
+        sites.finish("s0", code=3)
         assert "this site lost more than can be sent again" in sites.told("s0")
         assert "gaussip site go-on" in sites.told("s0")
 
