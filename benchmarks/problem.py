@@ -18,7 +18,7 @@ from gaussip.mixture.theta import Theta, width
 from gaussip.networks import mixing_weights
 from gaussip.rows.moments import moments
 from gaussip.rows.rows import Rows
-from gaussip.simulation.run import simulate
+from gaussip.simulation.run import Run, simulate
 
 
 class Workload(NamedTuple):
@@ -81,6 +81,13 @@ def mnem(given: Problem, rounds: int) -> Callable[[], object]:
     """``rounds`` rounds of MNEM, everything included."""
     W = mixing_weights("circle", range(given.work.n_sites)) if given.work.n_sites > 1 else np.ones((1, 1))
     return partial(simulate, make("mnem", 0.01), given.start, given.rows, W, max_rounds=rounds)
+
+
+def em(given: Problem, rounds: int, *, accelerate: bool) -> Callable[[], Run]:
+    """So many rounds of EM on all rows, everything included."""
+    M = given.work.n_sites
+    algorithm = make("em", 1.0, accelerate=accelerate)
+    return partial(simulate, algorithm, given.start, given.rows, np.full((M, M), 1 / M), max_rounds=rounds, tol=1e-12)
 
 
 def scikit_learn(given: Problem, iterations: int) -> Callable[[], object]:

@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 
 from gaussip import NetworkGaussianMixture
-from gaussip.algorithms import REGISTRY
+from gaussip.algorithms import REGISTRY, make
+from gaussip.arrays import to_device, to_numpy
 from gaussip.errors import CollapseError, FewerAtATimeWarning
+from gaussip.mixture.theta import Theta, place
 from gaussip.rows.rows import Rows
 from gaussip.selection import choose_components
+from gaussip.simulation.run import simulate
 from gaussip.studies.comparison import Trial, compare
 from gaussip.studies.methods import parse_method
-from gaussip.studies.simulation_model import Setting, draw
+from gaussip.studies.simulation_model import Setting, draw, paper_start
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytestmark = [
@@ -147,3 +150,28 @@ def test_a_study_gives_the_cpu_s_numbers():
     assert gpu.rounds.tolist() == [0, 1, 3, 51, 60, 170, 200]
     np.testing.assert_allclose(gpu.mse, cpu.mse, rtol=1e-8)
     assert gpu.bytes.tolist() == cpu.bytes.tolist()
+
+
+@pytest.mark.parametrize("reg_covar", [0.0, 1e-3])
+def test_accelerated_em_of_replicates_is_the_cpu_s(reg_covar):
+    """It goes round by round between the card and the host, and ends where the CPU does, as soon."""
+    sites, starts = [], []
+    for seed in range(3):
+        one = draw(Setting(delta=1, n_rows=3000, n_sites=3, labelled=0.1), seed)
+        sites.append((one.by_site(one.X), one.by_site(one.labels)))
+        starts.append(paper_start(one.truth, 0.3, np.random.default_rng(seed)))
+    begin = Theta(*(np.stack(parts)[:, None] for parts in zip(*starts, strict=True)))
+    W, runs = np.full((3, 3), 1 / 3), []
+    for device in ("cpu", "cuda"):
+        rows = Rows.stack(
+            [Rows.of_sites([to_device(x, device) for x in X], labels, None, 3) for X, labels in sites]
+        )  # fmt: skip
+        runs.append(
+            simulate(make("em", 1), place(begin, device), rows, W, max_rounds=500, tol=1e-9, reg_covar=reg_covar)
+        )
+    cpu, gpu = runs
+    assert cpu.converged.all()
+    assert gpu.converged.all()
+    assert abs(cpu.n_rounds - gpu.n_rounds) <= 5
+    for mine, theirs in zip(gpu.theta, cpu.theta, strict=True):
+        np.testing.assert_allclose(to_numpy(mine), theirs, rtol=1e-7, atol=1e-8)

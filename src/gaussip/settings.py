@@ -74,6 +74,10 @@ SETTINGS: dict[str, Setting] = {
         1.0, "Weight of an unlabelled row, in [0, 1]; a labelled row has weight 1.",
         _number("in [0, 1]", lambda v: 0 <= v <= 1), "--unlabelled-weight", "unlabelled_weight",
     ),
+    "accelerate": Setting(
+        True, "Fewer evaluations than plain EM takes, for em.", Constraint("True or False", lambda v: v in (0, 1)),
+        "--accelerate/--no-accelerate",
+    ),
     "weighting": Setting(
         "rows", "rows (the pooled target) or equal.", _choice(WEIGHTINGS), "--weighting", "weighting"
     ),
@@ -147,7 +151,8 @@ def as_options(values: Mapping[str, Any]) -> list[str]:
     words = []
     for name, value in values.items():
         if name == "n_components" or value != default(name):
-            words += [SETTINGS[name].option, written(value)]
+            option = SETTINGS[name].option
+            words += [option.partition("/")[2]] if isinstance(value, bool) else [option, written(value)]
     return words
 
 

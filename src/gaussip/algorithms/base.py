@@ -32,6 +32,8 @@ class Info(NamedTuple):
     settled: Array | None = None  #: the largest move anywhere that all sites know of; None: sites do not exchange it
     fault: Array | float = 0  #: one plus the index of a site that all know to have failed; zero if there is none
     failing: Array | bool = False  #: whether this site's mixture was impossible in a recent step
+    change: Array | None = None  #: the last move, (...); None: from the last estimate to this one
+    refused: Array | bool = False  #: whether moments were taken where nothing was gained, and the estimate stays
     pending: Array | bool = False  #: whether some site failed for good, and not all know of it yet
 
 
@@ -123,14 +125,15 @@ def register(algorithm: _Class) -> _Class:
     return algorithm
 
 
-def make(name: str, eta: float) -> Algorithm:
-    """The algorithm of that name; ``eta`` goes to those that have one."""
+def make(name: str, eta: float, accelerate: bool = True) -> Algorithm:
+    """The algorithm of that name; ``eta`` and ``accelerate`` go to those that have one."""
     if not isinstance(name, str) or name not in REGISTRY:
         known = ", ".join(sorted(REGISTRY))
         raise SettingError(f"there is no algorithm {name!r}; there are: {known}", setting="algorithm")
-    check(eta=eta)
-    algorithm: Any = REGISTRY[name]
-    made: Algorithm = algorithm(eta=float(eta)) if has_step(name) else algorithm()
+    check(eta=eta, accelerate=accelerate)
+    given = {"eta": float(eta), "accelerate": bool(accelerate)}
+    wanted = signature(REGISTRY[name]).parameters
+    made: Algorithm = REGISTRY[name](**{key: value for key, value in given.items() if key in wanted})
     return made
 
 

@@ -1,6 +1,6 @@
 """EM at each site on its own rows alone: what a site can do without the others."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gaussip.algorithms.base import ALONE, register
 from gaussip.algorithms.em import EM
@@ -12,6 +12,7 @@ from gaussip.rows.moments import Moments
 class Local(EM):
     """EM whose sum goes over one site: its own."""
 
+    accelerate: bool = field(default=False, init=False)
     name = "local"
     title = "Local"
     source = ALONE

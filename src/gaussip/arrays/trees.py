@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gaussip.arrays.libraries import Array, namespace
+from gaussip.arrays.libraries import Array, namespace, to_numpy
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -43,4 +43,5 @@ def keep(done: Array, before: Any, after: Any) -> Any:
     if not hasattr(after, "shape"):
         return after
     xp = namespace(after)
+    done = to_numpy(done) if xp is np else done  # a tree on a GPU may have leaves on the host
     return xp.where(xp.reshape(done, done.shape + (1,) * (after.ndim - done.ndim)), before, after)

@@ -32,6 +32,7 @@ def run(
     reg_covar: options.RegCovar = default("reg_covar"),
     shrinkage: options.Shrinkage = default("shrinkage"),
     unlabelled_weight: options.UnlabelledWeight = default("unlabelled_weight"),
+    accelerate: Annotated[bool, options.option("accelerate")] = default("accelerate"),
     weighting: options.Weighting = default("weighting"),
     start: Annotated[
         str, options.option("init_params", help="kmeans, labels, search, or a model file to resume from.")
@@ -77,7 +78,7 @@ def run(
     mixture.set_params(
         n_components=components, algorithm=algorithm, network=joining, mixing=mixing, eta=eta, max_rounds=rounds,
         tol=tol, reg_covar=reg_covar, shrinkage=shrinkage, unlabelled_weight=unlabelled_weight,
-        weighting=weighting, n_init=n_init, device=device, random_state=seed,
+        accelerate=accelerate, weighting=weighting, n_init=n_init, device=device, random_state=seed,
         warm_start=goes_on, init_params=mixture.init_params if goes_on else start,
     )  # fmt: skip
     with progress(rounds) as advance:

@@ -7,12 +7,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from gaussip.algorithms import REGISTRY, Algorithm
+from gaussip import algorithms
+from gaussip.algorithms import Algorithm
 from gaussip.arrays import NDArray
 from gaussip.mixture.theta import Theta, n_parameters, overall
 from gaussip.networks import listening, mixing_weights
 from gaussip.networks.named import parse
 from gaussip.rows.problem import seeds_of
+from gaussip.settings import default
 from gaussip.simulation.history import WHOLE_SAMPLE
 
 PYTHON, FILE, SITE = "an estimator", "a model file", "a site's folder"  # where evidence comes from
@@ -46,9 +48,9 @@ class Evidence(NamedTuple):
     W: sparse.csr_array | None  #: None where the network was drawn at random and cannot be drawn again
 
     @property
-    def kind(self) -> type[Algorithm]:
+    def kind(self) -> Algorithm:
         """What the algorithm declares of itself."""
-        return REGISTRY[self.algorithm]
+        return algorithms.make(self.algorithm, 1.0, bool(self.settings.get("accelerate", default("accelerate"))))
 
     @property
     def tol(self) -> float:

@@ -93,21 +93,22 @@ def step_too_large(evidence: Evidence) -> Finding | None:
         other = {"network": "random-regular(4)" if len(evidence.names) > 5 else "complete"}
     else:
         other = {"algorithm": "exact"}
-    if evidence.failure and not evidence.restarts:
+    restarts = evidence.restarts if evidence.kind.most_restarts else 0  # others go back as a matter of course
+    if evidence.failure and not restarts:
         return Finding(
             "step too large", {"ended with": evidence.failure, "eta": evidence.eta, "round": evidence.rounds},
             f"The run ended in round {evidence.rounds} with an invalid mixture ({evidence.failure}): the step is too "
             "large for the sites' rows, or a component has too few rows.",
             again(evidence, **other), (max(1, evidence.rounds - 1), evidence.rounds), "change",
         )  # fmt: skip
-    if evidence.restarts:
+    if restarts:
         ended = "gave up after" if evidence.failure else "continued after"
-        times = "once" if evidence.restarts == 1 else f"{evidence.restarts} times"
+        times = "once" if restarts == 1 else f"{restarts} times"
         return Finding(
-            "step too large", {"steps undone": evidence.restarts, "step now": evidence.eta},
+            "step too large", {"steps undone": restarts, "step now": evidence.eta},
             f"{evidence.kind.title.capitalize()} {ended} undoing its steps {times} ({evidence.kind.most_restarts} "
             "are allowed), halving the step each time: some site's mixture was invalid. It now takes "
-            f"{2**evidence.restarts} times the rounds; a better connected network, or a start nearer the answer, "
+            f"{2**restarts} times the rounds; a better connected network, or a start nearer the answer, "
             "avoids that.",
             again(evidence, **other), (1, evidence.rounds), "log_likelihood",
         )  # fmt: skip

@@ -39,7 +39,13 @@ class Moments(NamedTuple):
     mass: Array  #: n, (...)
     sums: Array  #: (..., K, f), the rows (S0_k, S1_k', vech(S2_k)')
     log_likelihood: Array  #: (...), summed over rows
-    shrunk: float = 0.0  #: the share of S2 that is the target's
+    reg_covar: float = 0.0  #: what every variance in S2 includes
+    shrinkage: Shrinkage | None = None  #: what S2 was then shrunk by
+
+    @property
+    def own(self) -> float:
+        """The share of S2 that is the rows', and not a target's."""
+        return 1.0 if self.shrinkage is None else 1.0 - self.shrinkage.share
 
     @property
     def S0(self) -> Array:  # noqa: N802
@@ -92,7 +98,8 @@ def moments(
         sums, log_likelihood = kernel.moments(rows.laid_out(kernel), flat, centres, labelled, reg_covar)
     else:
         sums, log_likelihood = _by_chunks(rows, kernel, flat, centres, labelled, reg_covar)
-    result = Moments(rows.mass, xp.reshape(sums, (*rows.shape, K, -1)), xp.reshape(log_likelihood, rows.shape))
+    sums, log_likelihood = xp.reshape(sums, (*rows.shape, K, -1)), xp.reshape(log_likelihood, rows.shape)
+    result = Moments(rows.mass, sums, log_likelihood, reg_covar)
     return result if shrinkage is None else _shrunk(result, shrinkage)
 
 
@@ -102,7 +109,7 @@ def _shrunk(plain: Moments, shrinkage: Shrinkage) -> Moments:
     kept, S2 = plain.sums[..., : 1 + p], plain.sums[..., 1 + p :]
     target = vech(shrinkage.target)[..., None, :]
     S2 = (1 - share) * S2 + (share * plain.sums[..., :1]) * target
-    return plain._replace(sums=xp.concat([kept, S2], axis=-1), shrunk=share)
+    return plain._replace(sums=xp.concat([kept, S2], axis=-1), shrinkage=shrinkage)
 
 
 def prepared(
@@ -120,7 +127,7 @@ def prepared(
         sums, log_likelihood = kernel.moments(
             laid, Theta(weights[None], means[None], covariances[None]), centres, labelled, reg_covar
         )
-        result = Moments(rows.mass, sums[0], log_likelihood[0, ...])
+        result = Moments(rows.mass, sums[0], log_likelihood[0, ...], reg_covar)
         return result if shrinkage is None else _shrunk(result, shrinkage)
 
     return measure

@@ -17,7 +17,7 @@ class History(NamedTuple):
 
     round: NDArray  #: counted from 1
     log_likelihood: NDArray  #: mean per unit of row weight, at the thetas the round's moments were taken at
-    change: NDArray  #: largest move of psi at any site, divided by eta, in the start's standard units
+    change: NDArray  #: largest move of psi at any site, divided by eta, in the start's units; accelerated, EM's own
     disagreement: NDArray  #: root mean square distance of the sites' psi from their mean, same units
     step: NDArray  #: the step in force
     restarts: NDArray  #: how often all sites went back so far

@@ -77,12 +77,12 @@ class Rounds:
         if step is None:
             return carry._replace(state=keep(carry.converged | carry.collapsed, carry.state, after)), None
         info, reached = step.info, self.algorithm.estimate(after)
-        sound = xp.all(healthy(reached) & xp.isfinite(step.moments.log_likelihood), axis=-1)
+        sound = xp.all(healthy(reached) & (xp.isfinite(step.moments.log_likelihood) | info.refused), axis=-1)
         collapsed = carry.collapsed | (~sound & ~carry.converged)
         done = carry.converged | collapsed
         theta = keep(done, carry.theta, reached)
         psi, change, disagreement = moved(theta, self._unit, carry.psi)
-        change = change / self.algorithm.eta
+        change = change / self.algorithm.eta if info.change is None else info.change
         converged = carry.converged | ((change if info.settled is None else info.settled[..., 0]) <= self._tol)
         log_likelihood = xp.sum(step.moments.log_likelihood, axis=-1) / self._mass
         seen = Seen(

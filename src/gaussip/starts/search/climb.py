@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from gaussip.algorithms import acceleration
 from gaussip.algorithms.em import m_step
 from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import StartError, Text
@@ -25,7 +26,7 @@ SHORT = 15  # steps after which the starts are compared
 LONG = 1000  # most steps of a climb
 KEPT = 3  # starts that are continued
 NEAR = 0.02  # of log-likelihood still to gain: a climb ends here, far below the differences of a criterion
-DOUBT = 20  # times the predicted gain: a climb may still gain this much, as gains may grow again
+DOUBT = 1000  # times the predicted gain: a climb may still gain this much, as gains may grow again
 WORTH = 0.1  # of log-likelihood: a move that gains less is not taken
 NOTHING = 1e-6  # of log-likelihood: counts as no gain
 FRACTION = 1 << 15  # resolution of the fractional part of a summed log-likelihood, as gains are small
@@ -87,14 +88,20 @@ class Rule(NamedTuple):
         covariances = new.covariances + np.diag(self.reg)
         return new._replace(covariances=(1 - self.shrinkage) * covariances + self.shrinkage * self.target)
 
+    @property
+    def regular(self) -> acceleration.Regular:
+        """The same for acceleration."""
+        return acceleration.Regular.of(self.reg, self.shrinkage, self.target, len(self.reg))
+
 
 class Climb:
-    """Pooled EM from one start, so far."""
+    """Pooled EM from one start, accelerated, so far."""
 
     def __init__(self, theta: Theta, rule: Rule) -> None:
         self.theta, self._rule = theta, rule
-        self.totals: Totals | None = None
-        self._gains = [np.inf] * 3  # the last ones
+        self.totals: Totals | None = None  #: at theta
+        self._gains, self._left = [np.inf] * 3, [np.inf] * 2  # the last ones
+        self._past, self._next = acceleration.begin(theta), theta
 
     @property
     def height(self) -> float:
@@ -105,17 +112,31 @@ class Climb:
 
     @property
     def left(self) -> float:
-        """The gain still to come if gains keep shrinking at the same rate (Aitken); infinite while they grow."""
+        """The gain still to come, as the last two steps let expect."""
+        return max(self._left)
+
+    def _expected(self, mass: float) -> float:
+        """The gain at the end that acceleration sees, and at least that of gains that keep shrinking (Aitken)."""
+        seen = mass * float(self._past.memory.left)
         before, between, last = self._gains
+        if np.isfinite(seen):
+            return max(seen, _to_come(between, last))
         return max(_to_come(before, between) - last, _to_come(between, last))
 
     def go(self, steps: int, above: float = -np.inf) -> Generator[Theta, Totals, None]:
         """Take up to this many steps; stop when little is left to gain, or it cannot get above a height."""
         for _ in range(steps):
-            theta = self.theta if self.totals is None else self._rule.step(self.theta, self.totals)
+            theta, past = self._next, self._past
+            totals = yield theta
+            image = self._rule.step(theta, totals)
+            height = np.array(np.nan if totals.lost else totals.log_likelihood / totals.mass)
+            self._past, self._next = acceleration.after(past, image, height, self._rule.regular)
+            if self._past.refused > past.refused:
+                continue
             before = self.height
-            self.theta, self.totals = theta, (yield theta)
+            self.theta, self.totals = theta, totals
             self._gains = [*self._gains[1:], self.height - before]
+            self._left = [self._left[1], self._expected(totals.mass)]
             if not np.isfinite(self.height) or self.left < NEAR or self.height + DOUBT * self.left < above:
                 return
 

@@ -1,0 +1,91 @@
+"""EM in fewer evaluations: Anderson's acceleration, which never goes on from where EM itself would lose.
+
+Near its end EM's map is nearly linear. From the last points and EM's steps from them, one sees where it is going, and
+the next evaluation is there, not one step further. It is refused where it lost against the point before: the run then
+goes on at EM's own image of that point. Lost in what EM's step from there raises: the log-likelihood or, where
+covariances are regularised, less a penalty; see `gaussip.kernels.cpu.anderson`, which has the numbers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gaussip.arrays import Array, NDArray, to_numpy
+from gaussip.arrays.trees import mapped
+from gaussip.kernels.cpu import anderson
+from gaussip.mixture.theta import Theta, width
+
+HELD = 11  # points
+
+
+class Memory(NamedTuple):
+    """What is known of the map; arrays of NumPy with leading axes ``...``, one entry for each replicate."""
+
+    points: NDArray  #: (..., HELD, K, f), coordinates of the last points evaluated
+    steps: NDArray  #: (..., HELD, K, f), EM's from each of them
+    held: NDArray  #: (...), how many of these there are; -1 before a point that all sites share
+    length: NDArray  #: (...), of the last step
+    log_likelihood: NDArray  #: (...), per row, at the last point that was not refused
+    extrapolated: NDArray  #: (...), whether the point to evaluate next is
+    at: NDArray  #: (..., K, f), its coordinates
+    left: NDArray  #: (...), what the log-likelihood per row may still gain; infinite where that is not known
+
+
+class Past(NamedTuple):
+    """The evaluations so far."""
+
+    memory: Memory
+    best: Theta  #: EM's image of the last point that was not refused
+    refused: NDArray  #: (...), how many were
+
+
+class Regular(NamedTuple):
+    """How an M-step regularises covariances: Sigma_k = (S2_k / S0_k + towards) / (1 + ratio)."""
+
+    towards: NDArray  #: (..., p, p)
+    ratio: float
+
+    @classmethod
+    def of(cls, reg_covar: NDArray | float, share: float, target: Array | float, n_features: int) -> Regular:
+        """Of reg_covar, a number or one for each feature, and then shrinkage."""
+        ratio = share / (1 - share)
+        ridge = np.diag(np.zeros(n_features) + reg_covar)
+        return cls(ridge + ratio * to_numpy(target) if share else ridge, ratio)
+
+
+def begin(start: Theta, shared: bool = True) -> Past:
+    """Before the first evaluation; ``shared`` says whether all sites have this start."""
+    *leading, K, p = start.means.shape
+    at, known = np.zeros((*leading, K, width(p))), np.zeros(leading, dtype=bool)
+    for place in np.ndindex(*leading):
+        known[place] = anderson.coordinates(*(np.ascontiguousarray(part[place]) for part in start), at[place])
+    empty, unknown = np.zeros((*leading, HELD, K, width(p))), np.full(leading, np.inf)
+    held = np.where(known & shared, 0, -1)
+    return Past(Memory(empty, empty, held, unknown, -unknown, ~known & known, at, unknown), start, 0 * held)
+
+
+def after(past: Past, image: Theta, log_likelihood: NDArray, regular: Regular) -> tuple[Past, Theta]:
+    """What is known after one evaluation, and the point to evaluate next.
+
+    Parameters
+    ----------
+    image : where EM leads from the point evaluated
+    log_likelihood : (...), there, per row
+    """
+    *leading, _, p = image.means.shape
+
+    def flat(part: NDArray) -> NDArray:
+        return np.ascontiguousarray(part).reshape(-1, *np.shape(part)[len(leading) :])
+
+    memory, best = mapped(lambda part: flat(part).copy(), (past.memory, past.best))
+    following = mapped(np.empty_like, best)
+    towards = np.broadcast_to(regular.towards, (*leading, p, p))
+    tried = memory.extrapolated.copy()
+    anderson.advance(memory, best, mapped(flat, image), flat(log_likelihood), flat(towards), regular.ratio, following)
+    refused = past.refused + np.reshape(tried & (memory.held == 0), leading)
+    memory, best, following = mapped(
+        lambda part: part.reshape((*leading, *part.shape[1:])), (memory, best, following)
+    )
+    return Past(memory, best, refused), following
