@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -227,6 +228,50 @@ def test_replicates_side_by_side_are_what_each_is_alone():
     for r, run in enumerate(alone):
         for one, other in zip(run.theta, together.theta, strict=True):
             assert one.tobytes() == other[r].tobytes()
+
+
+def test_a_replicate_whose_sites_start_apart_does_not_change_another():
+    sets = [draw(Setting(delta=2, n_rows=900, n_sites=3), seed) for seed in (4, 5)]
+    rows = [Rows.of_sites(data.by_site(data.X)) for data in sets]
+    W = np.full((3, 3), 1 / 3)
+    begin = [Theta(*(np.stack([part] * 3) for part in data.truth)) for data in sets]
+    scale = np.array([1.0, 2.0, 0.5])[:, None, None, None]
+    begin[1] = begin[1]._replace(covariances=begin[1].covariances * scale)  # the means are the same
+    alone = simulate(EM(), begin[0], rows[0], W, max_rounds=25)
+    both = Theta(*(np.stack(parts) for parts in zip(*begin, strict=True)))
+    together = simulate(EM(), both, Rows.stack(rows), W, max_rounds=25)
+    assert EM().init(both, None).course.past.memory.held.tolist() == [0, -1]
+    for one, other in zip(alone.theta, together.theta, strict=True):
+        assert one.tobytes() == other[0].tobytes()
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (1, 3, 3), (3, 3, 3)])
+def test_shrinkage_targets_of_any_shape_that_fits(shape):
+    data = draw(Setting(delta=2, n_rows=900, n_sites=3, n_features=3), 4)
+    rows, W = Rows.of_sites(data.by_site(data.X)), np.full((3, 3), 1 / 3)
+    target = np.broadcast_to(np.cov(data.X.T), shape)
+    runs = [
+        simulate(EM(quick), data.truth, rows, W, max_rounds=3000, tol=1e-10, shrinkage=Shrinkage(0.2, target))
+        for quick in (True, False)
+    ]
+    np.testing.assert_allclose(to_psi(runs[0].theta), to_psi(runs[1].theta), atol=1e-7)
+
+
+def test_the_likelihood_in_the_history_is_that_of_the_estimate():
+    """Also where the last evaluation was refused, so that n_init compares estimates."""
+    X = load_wine().data[:, :6]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    run = simulate(EM(), paper_like(X, 3, 0), Rows.of_sites([X]), ALONE, max_rounds=300, tol=1e-9, reg_covar=1e-6)
+    back = np.flatnonzero(np.diff(run.history.restarts)) + 1
+    assert back.size
+    np.testing.assert_array_equal(run.history.log_likelihood[back], run.history.log_likelihood[back - 1])
+    for last in (int(back[0]) + 1, run.n_rounds):
+        mixture = NetworkGaussianMixture(3, max_rounds=last, tol=1e-9, means_init=paper_like(X, 3, 0).means)
+        mixture.set_params(weights_init=np.full(3, 1 / 3), covariances_init=np.stack([np.cov(X.T)] * 3))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mixture.fit(X)
+        assert mixture.history_["log_likelihood"][-1] == pytest.approx(mixture.score(X), abs=1e-3)
 
 
 def test_sites_that_start_apart_are_brought_together():

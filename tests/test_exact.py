@@ -80,7 +80,7 @@ def test_the_plan_that_sites_make_of_what_they_hear_is_the_network_s(network):
             return state, theta
 
     simulate(Watched(), start, rows, W, max_rounds=60)
-    wide = int(shortest_path(listening(W)).max())
+    wide = int(shortest_path(listening(W).toarray()).max())
     plan = seen[wide - 1][0]
     assert [asked for _, asked in seen[:wide]] == [False] * (wide - 1) + [True]
     assert plan.diameter == wide

@@ -1,11 +1,27 @@
+import tracemalloc
+
 import networkx as nx
 import numpy as np
 import pytest
 from scipy import sparse
 
 from gaussip import networks
+from gaussip.algorithms import make
 from gaussip.errors import NetworkError, SettingError
-from gaussip.networks import balance, by_name, graphs, mixing_weights
+from gaussip.mixture.theta import Theta
+from gaussip.networks import (
+    balance,
+    by_name,
+    degree_shares,
+    degrees,
+    graphs,
+    is_two_way,
+    listening,
+    mixing_weights,
+    stationary_weights,
+)
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
 
 EVERY = ["star", "circle", "circle(3)", "fixed-degree(4)", "complete", "ring", "chain", "grid"]
 EVERY += ["erdos-renyi(0.4)", "random-regular(4)", "fixed-degree-both(2)"]
@@ -164,3 +180,37 @@ def test_random_networks_follow_their_seed():
         same = [sorted(by_name(name, 10, seed=5).edges) for _ in range(2)]
         assert same[0] == same[1]
         assert same[0] != sorted(by_name(name, 10, seed=6).edges)
+
+
+def test_thousands_of_sites_take_no_square_table():
+    M = 4000
+    rng = np.random.default_rng(0)
+    rows = Rows.of_sites(list(rng.normal(size=(M, 5, 2))))
+    start = Theta(np.full(2, 0.5), np.array([[-1.0, 0.0], [1.0, 0.0]]), np.stack([np.eye(2)] * 2))
+    W = mixing_weights("ring", range(M), "metropolis")
+    tracemalloc.start()
+    try:
+        run = simulate(make("mnem", 0.1), start, rows, W, max_rounds=2)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert run.n_rounds == 2
+    assert peak < 4 * M * M  # bytes: half a square table of float64
+    with pytest.raises(SettingError, match=r"algorithm='exact' runs with at most 1000 sites.*use algorithm='mnem'"):
+        simulate(make("exact", 0.1), start, rows, W, max_rounds=2)
+
+
+@pytest.mark.parametrize("network", ["ring", "circle", "star", "fixed-degree(3)", "erdos-renyi(0.5)"])
+def test_who_hears_whom_is_read_off_the_weights(network):
+    W = mixing_weights(network, range(8), seed=3)
+    dense = (W.toarray() > 0).astype(float)
+    np.fill_diagonal(dense, 0)
+    np.testing.assert_array_equal(listening(W).toarray(), dense)
+    np.testing.assert_array_equal(listening(W.toarray()).toarray(), dense)
+    np.testing.assert_array_equal(degrees(W), dense.sum(axis=1))
+    assert is_two_way(W) == bool((dense == dense.T).all())
+    shares = degree_shares(W)
+    if is_two_way(W) and not W.diagonal().any():
+        np.testing.assert_allclose(shares, 8 * stationary_weights(W), rtol=1e-10)
+    else:
+        np.testing.assert_array_equal(shares, np.ones(8))

@@ -75,7 +75,8 @@ SETTINGS: dict[str, Setting] = {
         _number("in [0, 1]", lambda v: 0 <= v <= 1), "--unlabelled-weight", "unlabelled_weight",
     ),
     "accelerate": Setting(
-        True, "Fewer evaluations than plain EM takes, for em.", Constraint("True or False", lambda v: v in (0, 1)),
+        True, "Fewer rounds than plain EM takes, for em.",
+        Constraint("True or False", lambda v: type(v).__name__ in ("bool", "bool_")),  # Python's or NumPy's
         "--accelerate/--no-accelerate",
     ),
     "weighting": Setting(
@@ -152,7 +153,7 @@ def as_options(values: Mapping[str, Any]) -> list[str]:
     for name, value in values.items():
         if name == "n_components" or value != default(name):
             option = SETTINGS[name].option
-            words += [option.partition("/")[2]] if isinstance(value, bool) else [option, written(value)]
+            words += [option.split("/")[not value]] if "/" in option else [option, written(value)]
     return words
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gaussip.arrays import Array, NDArray, to_numpy
+from gaussip.arrays import NDArray
 from gaussip.arrays.trees import mapped
 from gaussip.kernels.cpu import anderson
 from gaussip.mixture.theta import Theta, width
@@ -48,15 +48,15 @@ class Regular(NamedTuple):
     ratio: float
 
     @classmethod
-    def of(cls, reg_covar: NDArray | float, share: float, target: Array | float, n_features: int) -> Regular:
+    def of(cls, reg_covar: NDArray | float, share: float, target: NDArray | float, n_features: int) -> Regular:
         """Of reg_covar, a number or one for each feature, and then shrinkage."""
         ratio = share / (1 - share)
         ridge = np.diag(np.zeros(n_features) + reg_covar)
-        return cls(ridge + ratio * to_numpy(target) if share else ridge, ratio)
+        return cls(ridge + ratio * target if share else ridge, ratio)
 
 
-def begin(start: Theta, shared: bool = True) -> Past:
-    """Before the first evaluation; ``shared`` says whether all sites have this start."""
+def begin(start: Theta, shared: NDArray | bool = True) -> Past:
+    """Before the first evaluation; ``shared`` (...) says whether all sites have this start."""
     *leading, K, p = start.means.shape
     at, known = np.zeros((*leading, K, width(p))), np.zeros(leading, dtype=bool)
     for place in np.ndindex(*leading):

@@ -11,6 +11,7 @@ from inspect import signature
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from scipy import sparse
 
 from gaussip.algorithms.site import Site
 from gaussip.arrays import Array
@@ -34,6 +35,9 @@ class Info(NamedTuple):
     failing: Array | bool = False  #: whether this site's mixture was impossible in a recent step
     change: Array | None = None  #: the last move, (...); None: from the last estimate to this one
     refused: Array | bool = False  #: whether moments were taken where nothing was gained, and the estimate stays
+    log_likelihood: Array | None = (
+        None  #: (...), per row, where the estimate was led to from; None: at the last theta
+    )
     pending: Array | bool = False  #: whether some site failed for good, and not all know of it yet
 
 
@@ -50,6 +54,7 @@ class Algorithm(ABC):
     two_way: bool = False  #: whether it mixes by Metropolis weights, and so needs a two-way network
     network_sets_target: bool = True  #: whether it aims at the rows weighted by W's stationary weights
     one_estimate: bool = False  #: whether it brings all sites to one estimate
+    steady: bool = True  #: whether its changes fall at a constant rate in the end
     shows_contraction: bool = False  #: whether its late decay is 1 - step (1 - L), with L EM's contraction
     shows_site_maps: bool = False  #: whether it ends where psi = (1 - eta) psi~ + eta F_m(psi~), which shows each F_m
     stops_together: bool = False  #: whether its sites find out by exchanges that all have settled, or that one failed
@@ -151,7 +156,10 @@ def warn_if_not_pooled(algorithm: Algorithm, W: Any, weighting: str, sites: Sequ
     """Warn where the network keeps ``weighting="rows"`` from aiming at the pooled estimate."""
     if weighting != "rows" or not algorithm.network_sets_target:
         return
-    counted = len(sites) * stationary_weights(W) / degree_shares(W)
+    shares = degree_shares(W) / len(sites)
+    if np.abs(sparse.csr_array(W).T @ shares - shares).max() <= 1e-12:  # these are the stationary weights
+        return
+    counted = stationary_weights(W) / shares
     if np.abs(counted - 1).max() > 1e-6:
         low, high = int(counted.argmin()), int(counted.argmax())
         warnings.warn(

@@ -11,7 +11,7 @@ from gaussip.algorithms.base import POOLED, Algorithm, Info, register
 from gaussip.algorithms.site import Site
 from gaussip.arrays import Array, namespace, to_numpy
 from gaussip.exchange import Message
-from gaussip.mixture.theta import Psi, Theta, broadcast, to_psi, to_theta
+from gaussip.mixture.theta import Psi, Theta, broadcast, pack, to_psi, to_theta
 from gaussip.mixture.units import Unit, measure, unit_of_start
 from gaussip.rows.moments import Moments, summary
 
@@ -46,6 +46,11 @@ class EM(Algorithm):
     one_estimate = True
 
     @property
+    def steady(self) -> bool:  # type: ignore[override]
+        """Only where every step is EM's."""
+        return not self.accelerate
+
+    @property
     def shows_contraction(self) -> bool:  # type: ignore[override]
         """Only where every step is EM's."""
         return not self.accelerate
@@ -56,8 +61,8 @@ class EM(Algorithm):
             return State(start, ())
         xp = namespace(start.means)
         first = _host(start)
-        shared = bool(xp.all(start.means == start.means[..., :1, :, :]))
-        past = acceleration.begin(first, shared)
+        same = pack(start) == pack(start)[..., :1, :, :]
+        past = acceleration.begin(first, to_numpy(xp.all(same, axis=(-3, -2, -1))))
         none = xp.zeros_like(start.weights[..., 0, 0])
         return State(start, Course(past, start, unit_of_start(start), none + xp.inf, none > 0, 0))
 
@@ -80,8 +85,11 @@ class EM(Algorithm):
     def _accelerated(self, state: State, course: Course, image: Theta, pooled: Moments) -> State:
         xp = namespace(image.means)
         height = to_numpy((pooled.log_likelihood / pooled.mass)[..., 0])
-        share, target = pooled.shrinkage or (0.0, 0.0)
-        regular = acceleration.Regular.of(pooled.reg_covar, share, target, image.means.shape[-1])
+        regular = acceleration.Regular.of(pooled.reg_covar, 0.0, 0.0, image.means.shape[-1])
+        if pooled.shrinkage is not None:
+            share, target = pooled.shrinkage
+            first = xp.broadcast_to(target, (*image.means.shape[:-2], *target.shape[-2:]))[..., 0, :, :]
+            regular = acceleration.Regular.of(pooled.reg_covar, share, to_numpy(first), target.shape[-1])
         past, following = acceleration.after(course.past, _host(image), height, regular)
 
         like = {"dtype": image.means.dtype, "device": image.means.device}
@@ -103,7 +111,10 @@ class EM(Algorithm):
         if not state.course:
             return Info(self.eta)
         course = state.course
-        return Info(self.eta, course.past.refused[..., None], change=course.change, refused=course.refused[..., None])
+        return Info(
+            self.eta, course.past.refused[..., None], change=course.change, refused=course.refused[..., None],
+            log_likelihood=course.past.memory.log_likelihood,
+        )  # fmt: skip
 
     def estimate(self, state: State) -> Theta:
         """EM's last image that was not refused."""

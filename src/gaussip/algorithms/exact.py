@@ -17,9 +17,9 @@ import numpy as np
 from scipy import sparse
 
 from gaussip.algorithms.base import Algorithm, Info, register
-from gaussip.algorithms.site import Site
+from gaussip.algorithms.site import MOST_LISTED, Site
 from gaussip.arrays import Array, namespace, to_numpy
-from gaussip.errors import SettingError
+from gaussip.errors import SettingError, Text
 from gaussip.exchange import Message
 from gaussip.mixture.theta import Psi, Theta, to_psi, to_theta
 from gaussip.mixture.units import Unit, unit_of
@@ -126,6 +126,15 @@ class Exact(Algorithm):
         """Begin at the start, knowing one's own neighbours."""
         xp = namespace(start.means)
         x, M = to_psi(start), site.links.shape[-1]
+        if not M:
+            raise SettingError(
+                Text(
+                    "{algorithm:'exact'} runs with at most {most} sites: every site keeps a list of who hears whom",
+                    most=MOST_LISTED,
+                ),
+                setting="algorithm",
+                remedy=Text("use {algorithm:'mnem'}"),
+            )
         like = {"dtype": x.dtype, "device": x.device}
         itself = xp.astype(xp.arange(M, device=x.device) == site.index[..., None], x.dtype)
         packing = xp.asarray(_packing(M), **like)

@@ -2,9 +2,13 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gaussip.arrays import Array, NDArray, namespace
 from gaussip.networks import degree_shares, degrees, listening
 from gaussip.settings import check
+
+MOST_LISTED = 1000  # sites: above, no site has a list of who hears whom
 
 
 class Site(NamedTuple):
@@ -14,7 +18,7 @@ class Site(NamedTuple):
     balance: Array  #: M pi_m as far as its degree shows it, one otherwise; see `gaussip.networks.degree_shares`
     degree: Array  #: how many others it hears
     index: Array  #: its place among the sites in sorted order
-    links: Array  #: (..., M), one at the places of those it hears
+    links: Array  #: (..., M), one at the places of those it hears; (..., 0) where there are very many sites
 
 
 def site_facts(mass: Array, W: Any, weighting: str) -> Site:
@@ -34,9 +38,11 @@ def site_facts(mass: Array, W: Any, weighting: str) -> Site:
         return xp.broadcast_to(xp.asarray(values, dtype=mass.dtype, device=mass.device), mass.shape)
 
     ones = xp.ones_like(mass)
-    hears = xp.asarray(listening(W), dtype=mass.dtype, device=mass.device)
-    place = xp.broadcast_to(xp.arange(hears.shape[0], device=mass.device), mass.shape)
-    known = (per_site(degrees(W)), place, xp.broadcast_to(hears, (*mass.shape, hears.shape[0])))
+    M = mass.shape[-1]
+    listed = listening(W).toarray() if M <= MOST_LISTED else np.empty((M, 0))
+    hears = xp.asarray(listed, dtype=mass.dtype, device=mass.device)
+    place = xp.broadcast_to(xp.arange(M, device=mass.device), mass.shape)
+    known = (per_site(degrees(W)), place, xp.broadcast_to(hears, (*mass.shape, hears.shape[-1])))
     if weighting == "equal":
         return Site(ones, ones, *known)
     return Site(mass / xp.mean(mass, axis=-1, keepdims=True), per_site(degree_shares(W)), *known)

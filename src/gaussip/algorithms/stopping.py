@@ -28,7 +28,6 @@ class State(NamedTuple):
     flooded: Array  #: (..., 2), the largest of both anywhere in the block before, as far as it has come
     known: Array  #: (..., 2), the same of the last block that all know of
     spent: int  #: rounds of this block so far
-    n_sites: int
 
 
 class StoppingTogether(Algorithm):
@@ -39,8 +38,8 @@ class StoppingTogether(Algorithm):
 
     stops_together = True
 
-    def __init__(self, algorithm: Algorithm, width: int) -> None:
-        self.algorithm, self.width = algorithm, width
+    def __init__(self, algorithm: Algorithm, width: int, n_sites: int) -> None:
+        self.algorithm, self.width, self.n_sites = algorithm, width, n_sites
         self.name, self.eta = algorithm.name, algorithm.eta
         self.two_way, self.network_sets_target = algorithm.two_way, algorithm.network_sets_target
 
@@ -53,7 +52,7 @@ class StoppingTogether(Algorithm):
         nothing = _pair(0 * number, 0 * number)
         unknown = _pair(0 * number, 0 * number + math.inf)
         psi = unit.standard(to_psi(_alone(start)))
-        return State(inner, unit, psi, number, nothing, unknown, unknown, 0, site.links.shape[-1])
+        return State(inner, unit, psi, number, nothing, unknown, unknown, 0)
 
     def message(self, state: State) -> Message:
         """The algorithm's, and what is known."""
@@ -62,7 +61,7 @@ class StoppingTogether(Algorithm):
     def check(self, message: Message, state: State) -> bool:
         """The algorithm's check; a fault is a site's number, and moves are not negative."""
         fault, move = message["max"]
-        sound = float(fault) in range(state.n_sites + 1) and bool(move >= 0)
+        sound = float(fault) in range(self.n_sites + 1) and bool(move >= 0)
         return sound and self.algorithm.check(message, state.inner)
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta | None]:
@@ -126,6 +125,6 @@ def _alone(theta: Theta) -> Theta:
     return Theta(weights[..., None, :], means[..., None, :, :], covariances[..., None, :, :, :])
 
 
-def stopping_together(algorithm: Algorithm, width: int) -> Algorithm:
+def stopping_together(algorithm: Algorithm, width: int, n_sites: int) -> Algorithm:
     """The algorithm itself where its sites exchange what they need to stop, else with that added."""
-    return algorithm if algorithm.stops_together else StoppingTogether(algorithm, width)
+    return algorithm if algorithm.stops_together else StoppingTogether(algorithm, width, n_sites)

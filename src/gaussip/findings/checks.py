@@ -53,6 +53,13 @@ def _comparable(run: Evidence) -> str:
     return "" if len(run.names) >= sites.LEAST else f"at least {sites.LEAST} sites are needed"
 
 
+def _contraction(run: Evidence) -> str:
+    """Why EM's contraction cannot be seen."""
+    return _course(run) or (
+        "" if run.kind.steady else "accelerated em does not show it; a fit with mnem or plain em does"
+    )
+
+
 def _together(run: Evidence) -> str:
     return _estimates(run) or ("" if run.kind.source == NEIGHBOURS else "these sites do not exchange messages")
 
@@ -66,7 +73,7 @@ CHECKS = (  # in the order in which to try their remedies: rows, components, the
     Check("step too large", moving.step_too_large, _course, at_fit=True),
     Check("unbalanced network", sites.unbalanced_network, _network),
     Check("settled apart", sites.settled_apart, _together),
-    Check("poor separation", moving.poor_separation, _course),
+    Check("poor separation", moving.poor_separation, _contraction),
     Check("agreed but still moving", moving.agreed_but_moving, lambda run: _together(run) or _course(run)),
     Check("not enough rounds", moving.not_enough_rounds, _ended),
 )

@@ -42,7 +42,7 @@ def late_decay(evidence: Evidence) -> Decay | None:
     slopes = [np.polyfit(step[part], np.log(change[part]), 1) for part in (before, after)]
     earlier, later = (float(slope[0]) for slope in slopes)
     fell = max(earlier, later) < 0
-    steady = fell and 1 / STEADY < earlier / later < STEADY
+    steady = evidence.kind.steady and fell and 1 / STEADY < earlier / later < STEADY
     end = float(np.exp(np.polyval(slopes[1], step[-1])))
     per_round = float((step[-1] - step[0]) / (round[-1] - round[0]))
     return Decay(math.exp(later), steady, end, per_round, int(round[after][0]))

@@ -11,7 +11,7 @@ from gaussip import algorithms
 from gaussip.algorithms import Algorithm
 from gaussip.arrays import NDArray
 from gaussip.mixture.theta import Theta, n_parameters, overall
-from gaussip.networks import listening, mixing_weights
+from gaussip.networks import is_two_way, mixing_weights
 from gaussip.networks.named import parse
 from gaussip.rows.problem import seeds_of
 from gaussip.settings import default
@@ -74,8 +74,7 @@ class Evidence(NamedTuple):
     @property
     def two_way(self) -> bool:
         """Whether whoever is heard also hears, so that exact runs on this network."""
-        hears = None if self.W is None else listening(self.W)
-        return hears is not None and bool((hears == hears.T).all())
+        return self.W is not None and is_two_way(self.W)
 
     def named(self, k: int) -> str:
         """A component as people see it."""

@@ -52,30 +52,37 @@ def stationary_weights(W: Any) -> NDArray:
 
 def diameter(W: Any) -> int:
     """The exchanges after which all sites have heard from all: the longest shortest path between two sites."""
-    return int(sparse.csgraph.shortest_path(sparse.csr_array(listening(W)), unweighted=True).max())
+    return int(sparse.csgraph.shortest_path(listening(W), unweighted=True).max())
 
 
-def listening(W: Any) -> NDArray:
+def listening(W: Any) -> sparse.csr_array:
     """(M, M), one where a site hears another."""
-    hears = (_dense(W) > 0).astype(float)
-    np.fill_diagonal(hears, 0.0)
-    return hears
+    links = sparse.coo_array(W)
+    there = (links.row != links.col) & (links.data > 0)
+    ones = np.ones(np.count_nonzero(there))
+    return sparse.csr_array((ones, (links.row[there], links.col[there])), shape=links.shape)
 
 
 def degrees(W: Any) -> NDArray:
     """How many other sites each site hears."""
-    return np.asarray(listening(W).sum(axis=1))
+    return np.asarray(np.diff(listening(W).indptr), dtype=float)
+
+
+def is_two_way(W: Any) -> bool:
+    """Whether whoever is heard also hears."""
+    hears = listening(W)
+    return bool((hears != hears.T).nnz == 0)
 
 
 def degree_shares(W: Any) -> NDArray:
     """M pi as each site estimates it from its degree: d_m / mean d on a two-way row-normalised network, else 1."""
-    W = _dense(W)
-    hears = W > 0
-    d = hears.sum(axis=1)
+    W = sparse.csr_array(W)
     unknown = np.ones(W.shape[0])
-    if hears.diagonal().any() or (hears != hears.T).any():
+    if (W.diagonal() > 0).any() or not is_two_way(W):
         return unknown
-    return np.asarray(d / d.mean()) if np.allclose(W, hears / d[:, None], rtol=1e-12, atol=0) else unknown
+    d = degrees(W)
+    even = sparse.diags_array(1 / d) @ listening(W)
+    return np.asarray(d / d.mean()) if (abs(W - even) > 1e-12 * even).nnz == 0 else unknown
 
 
 def _dense(W: Any) -> NDArray:

@@ -83,7 +83,7 @@ def _of_graph(graph: nx.Graph, nodes: Sequence[Any], mixing: str) -> sparse.csr_
 def two_way_weights(W: Any, sites: Sequence[Any], name: str) -> sparse.csr_array:
     """The Metropolis weights on the network of W's nonzero entries, for an algorithm that needs them."""
     hears = listening(W)
-    one_way = np.argwhere(hears > hears.T)
+    one_way = np.transpose((hears > hears.T).nonzero())
     if len(one_way):
         m, q = one_way[0]
         raise NetworkError(
@@ -94,7 +94,7 @@ def two_way_weights(W: Any, sites: Sequence[Any], name: str) -> sparse.csr_array
                 "comes near the pooled estimate on a circle"
             ),
         )
-    return metropolis(sparse.csr_array(hears))
+    return metropolis(hears)
 
 
 def metropolis(adjacency: sparse.csr_array) -> sparse.csr_array:

@@ -147,7 +147,7 @@ def make_task(
     warn_if_not_pooled(made, W, rest["weighting"], sites)
     across = diameter(W)
     wanted = None if reduction is None else wanted_of(reduction, rest["n_features"], sites, W)
-    return Task(sites, W, across, stopping_together(made, across), wanted=wanted, **rest)
+    return Task(sites, W, across, stopping_together(made, across, len(sites)), wanted=wanted, **rest)
 
 
 def refuse_few(local: LocalData, task: Task) -> None:

@@ -21,7 +21,7 @@ from gaussip.phases.task import Reduction, wanted_of
 from gaussip.rows.basis import Basis, check_keep, load, scale_of
 from gaussip.rows.checks import check_cells
 from gaussip.rows.problem import seeds_of
-from gaussip.rows.sites import site_of_rows
+from gaussip.rows.sites import places_of_sites, site_of_rows
 from gaussip.settings import default
 
 
@@ -49,7 +49,7 @@ class _AcrossSites(TransformerMixin, BaseEstimator):
             raise DataError(f"one row has no variance: n_samples={len(X)}, and at least 2 are needed")
         codes, names = site_of_rows(sites, len(X))
         W = mixing_weights(self.network, names.tolist(), self.mixing, seeds_of(self.random_state, 1)[0])
-        return _Split(names, [X[codes == m] for m in range(len(names))], W)
+        return _Split(names, [X[rows] for rows in places_of_sites(codes)], W)
 
 
 class NetworkStandardScaler(OneToOneFeatureMixin, _AcrossSites):

@@ -11,7 +11,7 @@ from gaussip.errors import DataError, Text
 from gaussip.networks import mixing_weights
 from gaussip.rows.checks import check_cells, check_row_weights, check_sites_filled, encode_labels
 from gaussip.rows.rows import Rows
-from gaussip.rows.sites import site_of_rows
+from gaussip.rows.sites import places_of_sites, site_of_rows
 
 
 def seeds_of(random_state: Any, n_init: int) -> list[int]:
@@ -57,11 +57,10 @@ def prepare(
     codes, names = site_of_rows(sites, n)
     W = mixing_weights(network, names.tolist(), mixing, seed)
 
-    order = np.argsort(codes, kind="stable")
-    cuts = np.cumsum(np.bincount(codes))[:-1]
+    places = places_of_sites(codes)
 
     def by_site(column: NDArray) -> list[NDArray]:
-        return np.split(column[order], cuts)
+        return [column[rows] for rows in places]
 
     values = by_site(X)
     weights = None if v is None else by_site(v)

@@ -17,6 +17,11 @@ def site_of_rows(sites: Any, n_rows: int) -> tuple[NDArray, NDArray]:
     return codes, names
 
 
+def places_of_sites(codes: NDArray) -> list[NDArray]:
+    """The places of the rows of each site 0..M-1, in order."""
+    return np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+
+
 def by_column(values: Any) -> tuple[NDArray, NDArray]:
     """Sites named by a column: the site of each row 0..M-1, and the names in sorted order."""
     column = as_column(values)

@@ -26,7 +26,7 @@ from gaussip.rows.checks import (
 from gaussip.rows.chunks import Chunks, of_array
 from gaussip.rows.problem import Problem
 from gaussip.rows.rows import Rows
-from gaussip.rows.sites import by_column, site_of_rows
+from gaussip.rows.sites import by_column, places_of_sites, site_of_rows
 
 SAMPLE_ROWS = 20_000  # of each site, for starting values
 
@@ -101,7 +101,7 @@ def _by_site(X: Any, y: Any, sites: Any, sample_weight: Any) -> tuple[list[Chunk
         v = check_row_weights(sample_weight, len(X))
         if sites is None and not isinstance(X, np.memmap):
             return [of_array(X, labels, v)], names
-        return [of_array(X, labels, v, np.flatnonzero(codes == m)) for m in range(len(names))], names
+        return [of_array(X, labels, v, rows) for rows in places_of_sites(codes)], names
     for name, given in (("y", y), ("sites", sites), ("sample_weight", sample_weight)):
         if given is not None:
             raise DataError(f"rows in chunks bring labels, site and weights themselves; leave {name} out")
@@ -111,7 +111,7 @@ def _by_site(X: Any, y: Any, sites: Any, sample_weight: Any) -> tuple[list[Chunk
         raise DataError("the mapping of sites to rows is empty")
     codes, names = by_column(list(X))
     given = list(X.values())
-    ordered: Sequence[Any] = [given[int(np.flatnonzero(codes == m)[0])] for m in range(len(names))]
+    ordered: Sequence[Any] = [given[place] for place in np.argsort(codes).tolist()]
     return [source if isinstance(source, Chunks) else of_array(np.asanyarray(source)) for source in ordered], names
 
 

@@ -16,7 +16,9 @@ class History(NamedTuple):
     """What is recorded of each round; arrays over rounds, then over replicates where there are any."""
 
     round: NDArray  #: counted from 1
-    log_likelihood: NDArray  #: mean per unit of row weight, at the thetas the round's moments were taken at
+    log_likelihood: (
+        NDArray  #: mean per unit of row weight, at the last thetas that moments were taken at and that were kept
+    )
     change: NDArray  #: largest move of psi at any site, divided by eta, in the start's units; accelerated, EM's own
     disagreement: NDArray  #: root mean square distance of the sites' psi from their mean, same units
     step: NDArray  #: the step in force

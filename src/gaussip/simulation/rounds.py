@@ -84,7 +84,9 @@ class Rounds:
         psi, change, disagreement = moved(theta, self._unit, carry.psi)
         change = change / self.algorithm.eta if info.change is None else info.change
         converged = carry.converged | ((change if info.settled is None else info.settled[..., 0]) <= self._tol)
-        log_likelihood = xp.sum(step.moments.log_likelihood, axis=-1) / self._mass
+        log_likelihood = info.log_likelihood
+        if log_likelihood is None:
+            log_likelihood = xp.sum(step.moments.log_likelihood, axis=-1) / self._mass
         seen = Seen(
             log_likelihood, change, disagreement, _first(info.step), _first(info.restarts), converged, collapsed
         )

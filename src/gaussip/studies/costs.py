@@ -68,7 +68,7 @@ def arrivals(results: Results, cell: Cell, level: float) -> NDArray:
 def _reckoned(results: Results, setting: str, network: str, cell: Cell) -> Iterator[Cost]:
     M = cell.setting.n_sites
     W = mixing_weights(network, range(M), cell.mixing, results.design.seed)
-    graph = nx.from_numpy_array(listening(W))
+    graph = nx.from_scipy_sparse_array(listening(W))
     vector = 8 * cell.setting.n_components * width(cell.setting.n_features)
     ways = {
         "flooding (reckoned)": (nx.diameter(graph), M * (M - 1) * vector),

@@ -10,6 +10,7 @@ from gaussip.errors import SettingError
 from gaussip.mixture.sampling import sample
 from gaussip.mixture.theta import Theta
 from gaussip.rows.checks import LARGEST
+from gaussip.rows.sites import places_of_sites
 from gaussip.settings import check_choice
 from gaussip.studies import split
 
@@ -64,7 +65,7 @@ class Dataset(NamedTuple):
 
     def by_site(self, values: NDArray) -> list[NDArray]:
         """Values of the rows (N, ...) as one array per site."""
-        return [values[self.sites == m] for m in range(int(self.sites.max()) + 1)]
+        return [values[rows] for rows in places_of_sites(self.sites)]
 
 
 def draw(setting: Setting, seed: int | np.random.SeedSequence) -> Dataset:

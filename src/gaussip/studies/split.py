@@ -9,6 +9,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import SettingError
+from gaussip.rows.sites import places_of_sites
 
 
 def sizes(n_rows: int, n_sites: int, ratio: float = 1.0) -> NDArray:
@@ -65,10 +66,10 @@ def show_labels(
     classes: NDArray, sites: NDArray, fraction: float | Sequence[float], rng: np.random.Generator
 ) -> NDArray:
     """Labels with a given fraction shown at each site (rounded to whole rows), -1 elsewhere."""
-    fractions = np.broadcast_to(np.asarray(fraction, dtype=float), (int(sites.max()) + 1,))
+    places = places_of_sites(sites)
+    fractions = np.broadcast_to(np.asarray(fraction, dtype=float), (len(places),))
     labels = np.full(len(classes), -1)
-    for m, r in enumerate(fractions):
-        mine = np.flatnonzero(sites == m)
+    for mine, r in zip(places, fractions, strict=True):
         shown = rng.permutation(mine)[: round(r * len(mine))]
         labels[shown] = classes[shown]
     return labels
