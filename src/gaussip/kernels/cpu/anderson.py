@@ -56,7 +56,7 @@ def advance(
     """
     points, steps, held, length, height, bold, at, left = past
     _, m, K, f = points.shape
-    reached = np.empty((K, f))
+    reached, step, way = np.empty((K, f)), np.empty((K, f)), np.empty((K, f))
     for s in range(len(held)):
         known = coordinates(image[0][s], image[1][s], image[2][s], reached)
         risen = log_likelihood[s] - height[s]
@@ -76,26 +76,44 @@ def advance(
             continue
         if held[s] == m:
             for n in range(m - 1):
-                points[s, n], steps[s, n] = points[s, n + 1], steps[s, n + 1]
+                _combine(1.0, points[s, n + 1], 0.0, points[s, n + 1], points[s, n])
+                _combine(1.0, steps[s, n + 1], 0.0, steps[s, n + 1], steps[s, n])
             held[s] = m - 1
         if held[s] >= 0:
-            points[s, held[s]], steps[s, held[s]] = at[s], reached - at[s]
+            _combine(1.0, at[s], 0.0, at[s], points[s, held[s]])
+            _combine(1.0, reached, -1.0, at[s], steps[s, held[s]])
         held[s] += 1
         if held[s] > 0:
-            step = _whitened(at[s], steps[s, held[s] - 1])
+            _whiten(at[s], steps[s, held[s] - 1], step)
             before, length[s] = length[s], np.sqrt(_product(step, step))
             if held[s] > 1 and length[s] < before and _largest(at[s], step) <= NEAR:
-                bold[s] = _extrapolated(points[s, : held[s]], steps[s, : held[s]], step, reached)
+                bold[s] = _extrapolated(points[s], steps[s], held[s], step, reached)
             if bold[s]:  # were EM linear, half the product of its step and the way to its end
-                left[s] = 0.5 * _product(step, _whitened(at[s], reached - at[s]))
-        at[s] = reached
+                _combine(1.0, reached, -1.0, at[s], way)
+                _whiten(at[s], way, way)
+                left[s] = 0.5 * _product(step, way)
+        _combine(1.0, reached, 0.0, reached, at[s])
         if bold[s]:
             _mixture(reached, following[0][s], following[1][s], following[2][s])
 
 
 @exactly
 def _copy(s: int, mixture: Mixture, to: Mixture) -> None:
-    to[0][s], to[1][s], to[2][s] = mixture[0][s], mixture[1][s], mixture[2][s]
+    K, p = mixture[1].shape[1:]
+    for k in range(K):
+        to[0][s, k] = mixture[0][s, k]
+        for i in range(p):
+            to[1][s, k, i] = mixture[1][s, k, i]
+            for j in range(p):
+                to[2][s, k, i, j] = mixture[2][s, k, i, j]
+
+
+@exactly
+def _combine(p: float, a: NDArray, q: float, b: NDArray, to: NDArray) -> None:
+    """Put p a + q b, of arrays (K, f), where it is wanted."""
+    for k in range(a.shape[0]):
+        for n in range(a.shape[1]):
+            to[k, n] = p * a[k, n] + q * b[k, n]
 
 
 @exactly
@@ -105,8 +123,8 @@ def coordinates(weights: NDArray, means: NDArray, covariances: NDArray, out: NDA
     for k in range(K):
         row = out[k]
         row[0] = weights[k]
-        row[1 : 1 + p] = means[k]
         for i in range(p):
+            row[1 + i] = means[k, i]
             here = 1 + p + i * (i + 1) // 2
             for j in range(i + 1):
                 above = 1 + p + j * (j + 1) // 2
@@ -129,8 +147,8 @@ def _mixture(at: NDArray, weights: NDArray, means: NDArray, covariances: NDArray
     for k in range(K):
         row = at[k]
         weights[k] = row[0]
-        means[k] = row[1 : 1 + p]
         for i in range(p):
+            means[k, i] = row[1 + i]
             here = 1 + p + i * (i + 1) // 2
             for j in range(i + 1):
                 above = 1 + p + j * (j + 1) // 2
@@ -142,26 +160,30 @@ def _mixture(at: NDArray, weights: NDArray, means: NDArray, covariances: NDArray
 
 
 @exactly
-def _whitened(at: NDArray, move: NDArray) -> NDArray:
+def _whiten(at: NDArray, move: NDArray, out: NDArray) -> None:
     """A move in units in which its length says how much the densities change: Fisher's, at a point."""
     K, f = at.shape
-    p = int((np.sqrt(8 * f + 1) - 3) / 2 + 0.5)
-    out = np.empty((K, f))
+    p = int((np.sqrt(8.0 * f + 1.0) - 3.0) / 2.0 + 0.5)
     columns = np.zeros((p, 1 + p))  # the mean's move, then those of L, all multiplied by L^(-1)
     for k in range(K):
         row, heavy = at[k], np.sqrt(at[k, 0])
-        out[k, 0] = heavy * (move[k, 0] / row[0])
         for i in range(p):
             here = 1 + p + i * (i + 1) // 2
             columns[i, 0] = move[k, 1 + i]
-            columns[i, 1 : i + 2] = move[k, here : here + i + 1]
+            for j in range(i + 1):
+                columns[i, 1 + j] = move[k, here + j]
             for n in range(i):
-                columns[i, : n + 2] -= row[here + n] * columns[n, : n + 2]
-            columns[i, : i + 2] /= row[here + i]
+                for j in range(n + 2):
+                    columns[i, j] -= row[here + n] * columns[n, j]
+            for j in range(i + 2):
+                columns[i, j] /= row[here + i]
+        out[k, 0] = heavy * (move[k, 0] / row[0])
+        for i in range(p):
+            here = 1 + p + i * (i + 1) // 2
             out[k, 1 + i] = heavy * columns[i, 0]
-            out[k, here : here + i] = heavy * columns[i, 1 : i + 1]
-            out[k, here + i] = heavy * (np.sqrt(2.0) * columns[i, i + 1])
-    return out
+            for j in range(i):
+                out[k, here + j] = heavy * columns[i, 1 + j]
+            out[k, here + i] = heavy * (np.sqrt(2.0) * columns[i, 1 + i])
 
 
 @exactly
@@ -171,19 +193,23 @@ def _penalty(at: NDArray, rows: NDArray, towards: NDArray, ratio: float) -> floa
     With s the share of shrinkage and T its target, a = s / (1 - s) and C = reg_covar I + a T. For as many rows in
     each component as there are at a point, EM's step from that point raises the log-likelihood less this.
     """
-    if ratio == 0.0 and not towards.any():
+    p, largest = len(towards), ratio
+    for i in range(p):
+        largest = max(largest, towards[i, i])
+    if largest == 0.0:
         return 0.0
-    p = len(towards)
     inverse, total = np.zeros((p, p)), 0.0
     for k in range(len(at)):
         row, value = at[k], 0.0
         for i in range(p):
             here = 1 + p + i * (i + 1) // 2
-            inverse[i, : i + 1] = 0.0
-            inverse[i, i] = 1.0
+            for j in range(i + 1):
+                inverse[i, j] = 1.0 if j == i else 0.0
             for n in range(i):
-                inverse[i, : n + 1] -= row[here + n] * inverse[n, : n + 1]
-            inverse[i, : i + 1] /= row[here + i]
+                for j in range(n + 1):
+                    inverse[i, j] -= row[here + n] * inverse[n, j]
+            for j in range(i + 1):
+                inverse[i, j] /= row[here + i]
             value += 2.0 * ratio * _log(row[here + i])
             for j in range(i + 1):
                 for n in range(i + 1):
@@ -226,37 +252,50 @@ def _product(a: NDArray, b: NDArray) -> float:
 
 
 @exactly
-def _extrapolated(points: NDArray, steps: NDArray, step: NDArray, reached: NDArray) -> bool:
+def _extrapolated(points: NDArray, steps: NDArray, held: int, step: NDArray, reached: NDArray) -> bool:
     """Go on from EM's image to where the steps seen would end were EM linear; False where that is no mixture.
 
     The weights of the columns are those of least squares (modified Gram-Schmidt, the newest column first); columns
     that hardly differ from newer ones are left out.
     """
     m, K, f = points.shape
-    basis, upper = np.empty((m - 1, K, f)), np.zeros((m - 1, m - 1))
-    chosen, right = np.empty(m - 1, dtype=np.int64), np.empty(m - 1)
-    at, rest, n = points[m - 1], step.copy(), 0
-    for j in range(m - 2, -1, -1):
-        column = _whitened(at, steps[j + 1] - steps[j])
+    basis, upper = np.empty((m, K, f)), np.zeros((m, m))
+    chosen, right = np.empty(m, dtype=np.int64), np.empty(m)
+    at, n = points[held - 1], 0
+    column, rest, towards = np.empty((K, f)), np.empty((K, f)), np.empty((K, f))
+    _combine(1.0, step, 0.0, step, rest)
+    for j in range(held - 2, -1, -1):
+        _combine(1.0, steps[j + 1], -1.0, steps[j], column)
+        _whiten(at, column, column)
         whole = np.sqrt(_product(column, column))
         for i in range(n):
             upper[i, n] = _product(basis[i], column)
-            column -= upper[i, n] * basis[i]
+            _combine(1.0, column, -upper[i, n], basis[i], column)
         left = np.sqrt(_product(column, column))
         if left > INDEPENDENT * whole:
-            upper[n, n], chosen[n], basis[n] = left, j, column / left
+            upper[n, n], chosen[n] = left, j
+            _combine(1.0 / left, column, 0.0, column, basis[n])
             right[n] = _product(basis[n], rest)
-            rest -= right[n] * basis[n]
+            _combine(1.0, rest, -right[n], basis[n], rest)
             n += 1
-    towards = reached.copy()
+    _combine(1.0, reached, 0.0, reached, towards)
     for i in range(n - 1, -1, -1):
-        weight = right[i]
         for j in range(i + 1, n):
-            weight -= upper[i, j] * right[j]
-        right[i] = weight / upper[i, i]
+            right[i] -= upper[i, j] * right[j]
+        right[i] /= upper[i, i]
         j = chosen[i]
-        towards -= right[i] * ((points[j + 1] - points[j]) + (steps[j + 1] - steps[j]))
-    p = int((np.sqrt(8 * f + 1) - 3) / 2 + 0.5)
+        _combine(1.0, points[j + 1], -1.0, points[j], column)
+        _combine(1.0, towards, -right[i], column, towards)
+        _combine(1.0, steps[j + 1], -1.0, steps[j], column)
+        _combine(1.0, towards, -right[i], column, towards)
+    return _to_mixture(towards, reached) and n > 0
+
+
+@exactly
+def _to_mixture(towards: NDArray, out: NDArray) -> bool:
+    """Coordinates with weights that sum to one; False, and nothing is done, where they are no mixture's."""
+    K, f = towards.shape
+    p = int((np.sqrt(8.0 * f + 1.0) - 3.0) / 2.0 + 0.5)
     total = 0.0
     for k in range(K):
         total += towards[k, 0]
@@ -265,7 +304,8 @@ def _extrapolated(points: NDArray, steps: NDArray, step: NDArray, reached: NDArr
         for i in range(p):
             if not towards[k, 1 + p + i * (i + 1) // 2 + i] > 0.0:
                 return False
-    reached[:] = towards
     for k in range(K):
-        reached[k, 0] /= total
-    return n > 0
+        out[k, 0] = towards[k, 0] / total
+        for n in range(1, f):
+            out[k, n] = towards[k, n]
+    return True
