@@ -68,7 +68,7 @@ def test_stopping_together_waits_until_all_have_settled(dataset, rows, start):
     known = simulate(alone.algorithm, start, rows, alone.W, max_rounds=2000, tol=1e-3, reg_covar=1e-6)
     assert seen.n_rounds < known.n_rounds <= seen.n_rounds + 3 * alone.diameter
     exact = make_task(NAMES, **settings("exact"))
-    assert stopping_together(exact.algorithm, 2) is exact.algorithm
+    assert stopping_together(exact.algorithm, 2, len(NAMES)) is exact.algorithm
 
 
 def test_unlabelled_sites_and_given_starts(dataset, start):
