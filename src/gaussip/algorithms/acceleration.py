@@ -2,8 +2,8 @@
 
 Near its end EM's map is nearly linear. From the last points and EM's steps from them, one sees where it is going, and
 the next evaluation is there, not one step further. It is refused where it lost against the point before: the run then
-goes on at EM's own image of that point. Lost in what EM's step from there raises: the log-likelihood or, where
-covariances are regularised, less a penalty; see `gaussip.kernels.cpu.anderson`, which has the numbers.
+goes on at EM's own image of that point. What counts is what EM's step from there raises: the log-likelihood, less a
+penalty where covariances are regularised; see `gaussip.kernels.cpu.anderson`, which computes it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def begin(start: Theta, shared: NDArray | bool = True) -> Past:
         known[place] = anderson.coordinates(*(np.ascontiguousarray(part[place]) for part in start), at[place])
     empty, unknown = np.zeros((*leading, HELD, K, width(p))), np.full(leading, np.inf)
     held = np.where(known & shared, 0, -1)
-    return Past(Memory(empty, empty, held, unknown, -unknown, ~known & known, at, unknown), start, 0 * held)
+    return Past(Memory(empty, empty, held, unknown, -unknown, np.zeros_like(known), at, unknown), start, 0 * held)
 
 
 def after(past: Past, image: Theta, log_likelihood: NDArray, regular: Regular) -> tuple[Past, Theta]:

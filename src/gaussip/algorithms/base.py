@@ -35,9 +35,7 @@ class Info(NamedTuple):
     failing: Array | bool = False  #: whether this site's mixture was impossible in a recent step
     change: Array | None = None  #: the last move, (...); None: from the last estimate to this one
     refused: Array | bool = False  #: whether moments were taken where nothing was gained, and the estimate stays
-    log_likelihood: Array | None = (
-        None  #: (...), per row, where the estimate was led to from; None: at the last theta
-    )
+    log_likelihood: Array | None = None  #: (...), per row, where the estimate came from; None: at the last theta
     pending: Array | bool = False  #: whether some site failed for good, and not all know of it yet
 
 

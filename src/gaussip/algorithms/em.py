@@ -24,7 +24,6 @@ class Course(NamedTuple):
     unit: Unit  #: the start's: moves are measured in it
     change: Array  #: (...), EM's move from the last point that was not refused
     refused: Array  #: (...), whether the last point was
-    rounds: int
 
 
 class State(NamedTuple):
@@ -64,7 +63,7 @@ class EM(Algorithm):
         same = pack(start) == pack(start)[..., :1, :, :]
         past = acceleration.begin(first, to_numpy(xp.all(same, axis=(-3, -2, -1))))
         none = xp.zeros_like(start.weights[..., 0, 0])
-        return State(start, Course(past, start, unit_of_start(start), none + xp.inf, none > 0, 0))
+        return State(start, Course(past, start, unit_of_start(start), none + xp.inf, none > 0))
 
     def message(self, state: State) -> Message:
         """Nothing is exchanged: the rows are pooled."""
@@ -85,11 +84,9 @@ class EM(Algorithm):
     def _accelerated(self, state: State, course: Course, image: Theta, pooled: Moments) -> State:
         xp = namespace(image.means)
         height = to_numpy((pooled.log_likelihood / pooled.mass)[..., 0])
-        regular = acceleration.Regular.of(pooled.reg_covar, 0.0, 0.0, image.means.shape[-1])
-        if pooled.shrinkage is not None:
-            share, target = pooled.shrinkage
-            first = xp.broadcast_to(target, (*image.means.shape[:-2], *target.shape[-2:]))[..., 0, :, :]
-            regular = acceleration.Regular.of(pooled.reg_covar, share, to_numpy(first), target.shape[-1])
+        share, target = pooled.shrinkage or (0.0, xp.zeros_like(image.covariances[..., 0, :, :]))
+        first = xp.broadcast_to(target, (*image.means.shape[:-2], *target.shape[-2:]))[..., 0, :, :]
+        regular = acceleration.Regular.of(pooled.reg_covar, share, to_numpy(first), target.shape[-1])
         past, following = acceleration.after(course.past, _host(image), height, regular)
 
         like = {"dtype": image.means.dtype, "device": image.means.device}
@@ -103,7 +100,7 @@ class EM(Algorithm):
         before = course.unit.standard(to_psi(state.theta))
         _, move, _ = measure(image, course.unit, before)
         change = xp.where(refused, course.change, move)
-        new = Course(past, everywhere(past.best), course.unit, change, refused, course.rounds + 1)
+        new = Course(past, everywhere(past.best), course.unit, change, refused)
         return State(everywhere(following), new)
 
     def info(self, state: State) -> Info:

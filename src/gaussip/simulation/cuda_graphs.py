@@ -15,8 +15,8 @@ LENGTH = 50  # rounds of one graph; a second graph of one round goes the rest of
 def in_batches(rounds: Rounds, carry: Carry, max_rounds: int, marks: Sequence[int] = ()) -> Iterator[Look]:
     """The rounds of `Rounds.one_by_one`, seen several at a time; a marked round is the last of those it is seen with.
 
-    The first round is run eagerly: it compiles kernels, which no capture allows. A State that holds plain numbers, or
-    a round that only exchanges, depends on the round's number, which a graph cannot know: such runs go one by one.
+    The first round is run eagerly: it compiles kernels, which no capture allows. A State with plain numbers or arrays
+    of the host, or a round that only exchanges, needs the host between two rounds: such runs go one by one.
     """
     import torch
 
@@ -30,7 +30,7 @@ def _in_batches(rounds: Rounds, carry: Carry, max_rounds: int, marks: Sequence[i
     carry = first.carry
     done = 1
     each = sent = rounds.exchange.bytes_sent
-    if not first.rounds or not all(hasattr(leaf, "shape") for leaf in leaves(carry.state)):
+    if not first.rounds or not all(getattr(leaf, "is_cuda", False) for leaf in leaves(carry.state)):
         for look in rounds.one_by_one(carry, max_rounds - done):
             yield Look(look.carry, [(done + n, seen, sent) for n, seen, sent in look.rounds], look.before)
         return
