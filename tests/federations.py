@@ -17,11 +17,13 @@ from command import PROGRAM
 from gaussip.federation import folders, reading
 from gaussip.files.archive import read as read_model
 from gaussip.rows.problem import prepare, seeds_of
+from gaussip.settings import default
 from gaussip.simulation.run import simulate
-from gaussip.starts.given import Given, starts
-from gaussip.starts.shared import MIN_COUNT
+from gaussip.starts.given import Given, Regularised, starts
 from gaussip.studies.demo_sites import free_ports
 from gaussip.studies.simulation_model import Setting, draw
+
+MIN_COUNT = default("min_count")
 
 
 def _toml(value):
@@ -54,7 +56,7 @@ class Federation:
         found = {
             "name": "trial", "components": 3, "features": [f"x{j}" for j in range(n_features)], "labels": "y",
             "classes": ["c0", "c1", "c2"], "network": "ring", "eta": 0.05, "tol": 0.0,
-            "max_rounds": 60, "reg_covar": 1e-3,
+            "max_rounds": 60, "reg_covar": 1e-3, "reveals": "site moments", "algorithm": "exact",
         }  # fmt: skip
         self.settings = found | settings
         lines = [f"{key} = {_toml(value)}" for key, value in self.settings.items() if value is not None]
@@ -169,7 +171,8 @@ class Federation:
     def simulated(self):
         """The same fit with all sites in this process: each site's theta, and the rounds."""
         s, task, problem = self.settings, self.description.task(), self.problem()
-        begin = starts(problem, 3, s.get("start", "kmeans"), seeds_of(0, 1)[1:], Given())[0]
+        kept = Regularised(s["reg_covar"], 0.0, s.get("min_count", MIN_COUNT))
+        begin = starts(problem, 3, s.get("start", "kmeans"), seeds_of(0, 1)[1:], Given(), kept)[0]
         return simulate(
             task.algorithm, begin, problem.rows, task.W, max_rounds=s["max_rounds"], tol=s["tol"],
             reg_covar=s["reg_covar"],

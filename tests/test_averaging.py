@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gaussip.phases.averaging import average, plan_of
 
 from gaussip.errors import NetworkError
 from gaussip.networks import mixing_weights
-from gaussip.phases.averaging import average, plan_of
 
 NETWORKS = {  # and the fewest sites of each
     "complete": 1, "ring": 1, "circle": 1, "circle(3)": 4, "star": 1, "grid": 1, "chain": 1, "random-regular(4)": 5,

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gaussip.starts.shared import kmeans
 from scipy.sparse.csgraph import shortest_path
 from sklearn.mixture import GaussianMixture
 
@@ -12,7 +13,6 @@ from gaussip.networks import listening, mixing_weights, two_way_weights
 from gaussip.rows.problem import prepare
 from gaussip.rows.rows import Rows
 from gaussip.simulation.run import simulate
-from gaussip.starts.shared import kmeans
 from gaussip.studies import split
 from gaussip.studies.simulation_model import Setting, draw, paper_start
 

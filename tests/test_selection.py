@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from gaussip.starts.search.simulated import run
 from scipy.special import xlogy
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
@@ -23,7 +24,6 @@ from gaussip.rows.problem import prepare
 from gaussip.selection import agreed_criteria, choose_components
 from gaussip.starts.search import candidates, climb, moves, shared_by
 from gaussip.starts.search.numbers import over
-from gaussip.starts.search.simulated import run
 from gaussip.studies.simulation_model import Setting, draw
 
 RESOLUTION = 5 / sums.STEPS  # of a sum over five sites

@@ -39,7 +39,7 @@ def test_only_news_ends_a_wait():
     board.put("hellos", 1, hello)
     assert not waited()
     board.put("hellos", 1, hello)
-    board.put("last_heard", 1, 5.0)
+    board.put("last_received", 1, 5.0)
     assert waited()
     board.put("done", 1, True)
     assert not waited()
@@ -48,7 +48,7 @@ def test_only_news_ends_a_wait():
     with pytest.raises(ValueError, match="broken"):
         board.raise_trouble()
     assert board.read().with_another_description("other") == {1}
-    assert board.read().last_heard == {1: 5.0}
+    assert board.read().last_received == {1: 5.0}
 
 
 def test_a_result_that_is_missing_is_named(tmp_path):

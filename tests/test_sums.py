@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from gaussip.phases.masked_sums import SumsPhase
 from scipy import stats
 
 from gaussip.errors import DataError, FederationError
 from gaussip.exchange import sums
 from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.networks import diameter, mixing_weights
-from gaussip.phases.masked_sums import SumsPhase
 
 
 class Parts(SumsPhase):

@@ -172,19 +172,24 @@ class DeviceError(GaussipError, RuntimeError):
 
 
 class CollapseError(GaussipError, ArithmeticError):
-    """A component lost its weight or its covariance at some site.
+    """A component lost its weight or its covariance, at some site or in the rows of all sites.
 
     Attributes
     ----------
-    site : name of the site where it happened first
-    component : int, the component, counted from 0; None at other sites, which do not know it
+    site : name of the site where it happened first; None where the mixture of all sites lost it
+    component : int, the component, counted from 0; None at sites that do not know it
     round : int, the round, counted from 1
     cause : str, what went wrong there
     """
 
-    def __init__(self, site: object, component: int | None, round: int, cause: str, remedy: str) -> None:
+    def __init__(
+        self, site: Any, component: int | None, round: int, cause: str, remedy: str, label: Any = None
+    ) -> None:
         which = "a component" if component is None else f"component {component}"
-        super().__init__(f"{which} collapsed at site {site!r} in round {round}: {cause}", remedy=remedy, site=site)
+        which += "" if label is None else f", the class {label!r},"
+        where = "" if site is None else f" at site {site!r}"
+        text = f"{which} collapsed{where} in round {round}: {cause}"
+        super().__init__(text, remedy=remedy, site=site, label=label)
         self.component = component
         self.round = round
         self.cause = cause

@@ -10,6 +10,7 @@ from gaussip.errors import SettingError, Text
 WEIGHTINGS = ("rows", "equal")
 MIXINGS = ("row", "metropolis")
 STARTS = ("kmeans", "labels", "search")
+NOTHING, COUNTS, MOMENTS = REVEALS = ("nothing", "row counts", "site moments")
 LARGEST_SEED = 2**32 - 1
 
 
@@ -48,12 +49,13 @@ def _choice(choices: Sequence[str]) -> Constraint:
 
 
 _AT_LEAST_0 = _number("of at least 0", lambda v: 0 <= v < math.inf)
+_YES_OR_NO = Constraint("True or False", lambda v: type(v).__name__ in ("bool", "bool_"))  # Python's or NumPy's
 _SHARE = _number("in [0, 1), the target's share of each covariance", lambda v: 0 <= v < 1)
 
 SETTINGS: dict[str, Setting] = {
     "n_components": Setting(1, "Number of components K.", _whole(1), "--components", "components"),
     "algorithm": Setting(
-        "exact", "exact, mnem, nnem, dem, ngd, local or em.", option="--algorithm", key="algorithm"
+        "masked", "masked, exact, mnem, nnem, dem, ngd, local or em.", option="--algorithm", key="algorithm"
     ),
     "network": Setting(
         "ring", "ring, star, random-regular(4), circle, ..., or a .csv with columns sender, hearer.",
@@ -75,9 +77,12 @@ SETTINGS: dict[str, Setting] = {
         _number("in [0, 1]", lambda v: 0 <= v <= 1), "--unlabelled-weight", "unlabelled_weight",
     ),
     "accelerate": Setting(
-        True, "Fewer rounds than plain EM takes, for em.",
-        Constraint("True or False", lambda v: type(v).__name__ in ("bool", "bool_")),  # Python's or NumPy's
-        "--accelerate/--no-accelerate",
+        True, "Fewer rounds than plain EM takes, for masked and em.", _YES_OR_NO,
+        "--accelerate/--no-accelerate", "accelerate",
+    ),
+    "hide": Setting(True, "Whether sites mask their parts of sums.", _YES_OR_NO, key="hide"),
+    "reveals": Setting(
+        NOTHING, "What others may know of a site beside sums over all sites.", _choice(REVEALS), key="reveals"
     ),
     "weighting": Setting(
         "rows", "rows (the pooled target) or equal.", _choice(WEIGHTINGS), "--weighting", "weighting"
@@ -112,9 +117,19 @@ SETTINGS: dict[str, Setting] = {
     "intervals": Setting(
         "none", "Standard errors, once the fit has converged.", _choice(("none", "plain", "robust")), key="intervals"
     ),
-    "min_count": Setting(5, "No site shares a group of fewer rows.", _whole(1, 10**9), key="min_count"),
+    "min_count": Setting(
+        5, "The fewest rows, of all sites together, whose sums may be known.", _whole(1, 10**9), "--min-count",
+        "min_count",
+    ),
     "fsync_every": Setting(32, "Exchanges between two writes to disk.", _whole(1, 10_000), key="fsync_every"),
-    "checkpoint_every": Setting(500, "Rounds between checkpoints.", _whole(1, 10**12), key="checkpoint_every"),
+    "checkpoint_every": Setting(
+        None, "Rounds between checkpoints; by default 10 of masked, 500 of others.",
+        Constraint(
+            "a whole number of at least 1",
+            lambda v: v is None or (_is_number(v, Integral) and 1 <= v <= 10**12),
+        ),
+        key="checkpoint_every",
+    ),
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ class Memory(NamedTuple):
 
     points: NDArray  #: (..., HELD, K, f), coordinates of the last points evaluated
     steps: NDArray  #: (..., HELD, K, f), EM's from each of them
-    held: NDArray  #: (...), how many of these there are; -1 before a point that all sites share
+    held: NDArray  #: (...), how many of these there are; -1 where the next point has no coordinates
     length: NDArray  #: (...), of the last step
     log_likelihood: NDArray  #: (...), per row, at the last point that was not refused
     extrapolated: NDArray  #: (...), whether the point to evaluate next is
@@ -55,14 +55,14 @@ class Regular(NamedTuple):
         return cls(ridge + ratio * target if share else ridge, ratio)
 
 
-def begin(start: Theta, shared: NDArray | bool = True) -> Past:
-    """Before the first evaluation; ``shared`` (...) says whether all sites have this start."""
+def begin(start: Theta) -> Past:
+    """Before the first evaluation."""
     *leading, K, p = start.means.shape
     at, known = np.zeros((*leading, K, width(p))), np.zeros(leading, dtype=bool)
     for place in np.ndindex(*leading):
         known[place] = anderson.coordinates(*(np.ascontiguousarray(part[place]) for part in start), at[place])
     empty, unknown = np.zeros((*leading, HELD, K, width(p))), np.full(leading, np.inf)
-    held = np.where(known & shared, 0, -1)
+    held = np.where(known, 0, -1)
     return Past(Memory(empty, empty, held, unknown, -unknown, np.zeros_like(known), at, unknown), start, 0 * held)
 
 

@@ -15,14 +15,14 @@ from scipy import sparse
 
 from gaussip.algorithms.site import Site
 from gaussip.arrays import Array
-from gaussip.errors import PooledTargetWarning, SettingError
-from gaussip.exchange import Exchange, Message
+from gaussip.errors import PooledTargetWarning, SettingError, Text
+from gaussip.exchange import Message
 from gaussip.mixture.theta import Theta
 from gaussip.networks import degree_shares, stationary_weights
 from gaussip.rows.moments import Moments
-from gaussip.settings import check
+from gaussip.settings import check, default
 
-NEIGHBOURS, POOLED, ALONE = "neighbours", "pooled", "alone"  # whose rows an algorithm learns from, and how
+NEIGHBOURS, SUMS, POOLED, ALONE = "neighbours", "sums", "pooled", "alone"  # how an algorithm learns of other rows
 
 
 class Info(NamedTuple):
@@ -37,6 +37,8 @@ class Info(NamedTuple):
     refused: Array | bool = False  #: whether moments were taken where nothing was gained, and the estimate stays
     log_likelihood: Array | None = None  #: (...), per row, where the estimate came from; None: at the last theta
     pending: Array | bool = False  #: whether some site failed for good, and not all know of it yet
+    support: Array | None = None  #: (..., K), rows of all sites by component; None: sites do not know them
+    short: Array | bool = False  #: (...), whether some component has too few of them
 
 
 class Algorithm(ABC):
@@ -48,10 +50,12 @@ class Algorithm(ABC):
     name: str
     title: str = ""  #: the name as people write it; in capitals by default
     eta: float = 1.0  #: the step; one where an algorithm has none
-    source: str = NEIGHBOURS  #: NEIGHBOURS: by exchanges; POOLED: all rows in one process; ALONE: each site by itself
+    source: str = NEIGHBOURS
+    #: NEIGHBOURS: by gossip; SUMS: by sums over all sites; POOLED: all rows in one process; ALONE: not at all
     two_way: bool = False  #: whether it mixes by Metropolis weights, and so needs a two-way network
     network_sets_target: bool = True  #: whether it aims at the rows weighted by W's stationary weights
     one_estimate: bool = False  #: whether it brings all sites to one estimate
+    replicated: bool = False  #: whether all sites hold the same estimate, to the last bit, in every round
     steady: bool = True  #: whether its changes fall at a constant rate in the end
     shows_contraction: bool = False  #: whether its late decay is 1 - step (1 - L), with L EM's contraction
     shows_site_maps: bool = False  #: whether it ends where psi = (1 - eta) psi~ + eta F_m(psi~), which shows each F_m
@@ -100,9 +104,10 @@ class Step(NamedTuple):
 
 
 Measure = Callable[[Theta], Moments]
+Combine = Callable[[Message], Message]  # a message in, the neighbours' out, combined channel by channel
 
 
-def one_round(algorithm: Algorithm, state: Any, exchange: Exchange, measure: Measure) -> tuple[Any, Step | None]:
+def one_round(algorithm: Algorithm, state: Any, exchange: Combine, measure: Measure) -> tuple[Any, Step | None]:
     """One exchange and, where the algorithm wants it, one pass over the rows."""
     return finish_round(algorithm, state, exchange(algorithm.message(state)), measure)
 
@@ -128,13 +133,13 @@ def register(algorithm: _Class) -> _Class:
     return algorithm
 
 
-def make(name: str, eta: float, accelerate: bool = True) -> Algorithm:
-    """The algorithm of that name; ``eta`` and ``accelerate`` go to those that have one."""
+def make(name: str, eta: float, accelerate: bool = True, min_count: int = default("min_count")) -> Algorithm:
+    """The algorithm of that name; the settings go to those that have them."""
     if not isinstance(name, str) or name not in REGISTRY:
         known = ", ".join(sorted(REGISTRY))
         raise SettingError(f"there is no algorithm {name!r}; there are: {known}", setting="algorithm")
-    check(eta=eta, accelerate=accelerate)
-    given = {"eta": float(eta), "accelerate": bool(accelerate)}
+    check(eta=eta, accelerate=accelerate, min_count=min_count)
+    given = {"eta": float(eta), "accelerate": bool(accelerate), "min_count": min_count}
     wanted = signature(REGISTRY[name]).parameters
     made: Algorithm = REGISTRY[name](**{key: value for key, value in given.items() if key in wanted})
     return made
@@ -147,7 +152,7 @@ def has_step(name: str) -> bool:
 
 def between_sites() -> list[str]:
     """The names of the algorithms that run between sites."""
-    return sorted(name for name, kind in REGISTRY.items() if kind.source == NEIGHBOURS)
+    return sorted(name for name, kind in REGISTRY.items() if kind.source in (NEIGHBOURS, SUMS))
 
 
 def warn_if_not_pooled(algorithm: Algorithm, W: Any, weighting: str, sites: Sequence[Any]) -> None:
@@ -167,4 +172,13 @@ def warn_if_not_pooled(algorithm: Algorithm, W: Any, weighting: str, sites: Sequ
             "random-regular, ...), or give a weight matrix whose columns sum to one.",
             PooledTargetWarning,
             stacklevel=3,
+        )
+
+
+def refuse_unpooled_sums(algorithm: Algorithm, weighting: str) -> None:
+    """Refuse a weighting that sums do not have."""
+    if algorithm.source == SUMS and weighting != "rows":
+        raise SettingError(
+            Text("{name} counts every row alike: it needs {weighting:'rows'}", name=algorithm.name),
+            setting="weighting",
         )

@@ -4,16 +4,19 @@ All sites must be in one process: the moments are summed over the site axis, as 
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gaussip.algorithms import acceleration
 from gaussip.algorithms.base import POOLED, Algorithm, Info, register
 from gaussip.algorithms.site import Site
+from gaussip.algorithms.summed import Pooled
 from gaussip.arrays import Array, namespace, to_numpy
 from gaussip.exchange import Message
-from gaussip.mixture.theta import Psi, Theta, broadcast, pack, to_psi, to_theta
-from gaussip.mixture.units import Unit, measure, unit_of_start
-from gaussip.rows.moments import Moments, summary
+from gaussip.mixture.theta import Psi, Theta, broadcast, consensus, first_site, pack, to_psi, to_theta
+from gaussip.mixture.units import Unit, measure, unit_of
+from gaussip.rows.moments import Moments
+
+_ALL = slice(None)
 
 
 class Course(NamedTuple):
@@ -21,15 +24,16 @@ class Course(NamedTuple):
 
     past: acceleration.Past
     best: Theta  #: the estimate, as the rows' library has it
-    unit: Unit  #: the start's: moves are measured in it
     change: Array  #: (...), EM's move from the last point that was not refused
     refused: Array  #: (...), whether the last point was
 
 
 class State(NamedTuple):
-    """Where moments are wanted next."""
+    """Where moments are wanted next; one mixture for all sites has a site axis of length one."""
 
     theta: Theta
+    unit: Unit  #: the start's: moves are measured in it
+    sites: Array  #: (..., M), as many entries as there are sites
     course: Course | tuple[()]  #: nothing in plain EM
 
 
@@ -43,6 +47,7 @@ class EM(Algorithm):
     network_sets_target = False
     source = POOLED
     one_estimate = True
+    replicated = True
 
     @property
     def steady(self) -> bool:  # type: ignore[override]
@@ -55,15 +60,28 @@ class EM(Algorithm):
         return not self.accelerate
 
     def init(self, start: Theta, site: Site) -> State:
-        """Begin at the start."""
-        if not self.accelerate:
-            return State(start, ())
+        """Begin at the start; at the sites' consensus where they start apart."""
         xp = namespace(start.means)
-        first = _host(start)
-        same = pack(start) == pack(start)[..., :1, :, :]
-        past = acceleration.begin(first, to_numpy(xp.all(same, axis=(-3, -2, -1))))
+        start = self.common(start, site.share)
+        unit = unit_of(first_site(start))
+        if not self.accelerate:
+            return State(start, unit, site.share, ())
         none = xp.zeros_like(start.weights[..., 0, 0])
-        return State(start, Course(past, start, unit_of_start(start), none + xp.inf, none > 0))
+        return State(
+            start, unit, site.share, Course(acceleration.begin(_host(start)), start, none + xp.inf, none > 0)
+        )
+
+    def common(self, start: Theta, share: Array) -> Theta:
+        """One mixture for all sites."""
+        xp, first = namespace(start.means), first_site(start)
+        same = xp.all(pack(start) == pack(first), axis=(-3, -2, -1))
+        middle = consensus(start, share)
+        return Theta(
+            *(
+                xp.where(xp.reshape(same, same.shape + (1,) * (one.ndim - same.ndim)), one, other[..., None, *rest])
+                for one, other, rest in zip(first, middle, ((_ALL,), (_ALL,) * 2, (_ALL,) * 3), strict=True)
+            )
+        )
 
     def message(self, state: State) -> Message:
         """Nothing is exchanged: the rows are pooled."""
@@ -71,37 +89,44 @@ class EM(Algorithm):
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:
         """Moments are wanted at the current point."""
-        return state, state.theta
+        return state, _everywhere(state.theta, state.sites)
 
     def update(self, state: State, moments: Moments) -> State:
         """The M-step, equations (1) and (2), and where to go from there."""
-        pooled = self.gather(moments)
-        image = m_step(summary(pooled), state.theta.means, moments.own)
+        return self.follow(state, self.gather(state, moments), moments)
+
+    def gather(self, state: State, moments: Moments) -> Pooled:
+        """The sum over sites."""
+        xp = namespace(moments.mass)
+        mass = xp.sum(moments.mass, axis=-1, keepdims=True)
+        sums = xp.sum(moments.sums, axis=-3, keepdims=True)
+        height = xp.sum(moments.log_likelihood, axis=-1, keepdims=True)
+        return Pooled(sums / mass[..., None, None], mass, height / mass)
+
+    def follow(self, state: State, pooled: Pooled, rule: Moments) -> State:
+        """The State after all rows' moments; ``rule`` is any site's, for how they were regularised."""
+        image = m_step(pooled.psi, state.theta.means, rule.own)
         if not state.course:
-            return State(image, ())
-        return self._accelerated(state, state.course, image, pooled)
+            return state._replace(theta=image)
+        return state._replace(**self._accelerated(state, state.course, image, pooled.log_likelihood, rule))
 
-    def _accelerated(self, state: State, course: Course, image: Theta, pooled: Moments) -> State:
+    def _accelerated(
+        self, state: State, course: Course, image: Theta, log_likelihood: Array, rule: Moments
+    ) -> dict[str, Any]:
+        """Where to evaluate next, and what is known of the map."""
         xp = namespace(image.means)
-        height = to_numpy((pooled.log_likelihood / pooled.mass)[..., 0])
-        share, target = pooled.shrinkage or (0.0, xp.zeros_like(image.covariances[..., 0, :, :]))
-        first = xp.broadcast_to(target, (*image.means.shape[:-2], *target.shape[-2:]))[..., 0, :, :]
-        regular = acceleration.Regular.of(pooled.reg_covar, share, to_numpy(first), target.shape[-1])
+        p = image.means.shape[-1]
+        share, target = rule.shrinkage or (0.0, xp.zeros_like(image.covariances[..., 0, :, :]))
+        towards = to_numpy(xp.broadcast_to(target, (*image.means.shape[:-2], p, p)))[..., 0, :, :]
+        regular = acceleration.Regular.of(rule.reg_covar, share, towards, p)
+        height = to_numpy(log_likelihood[..., 0])
         past, following = acceleration.after(course.past, _host(image), height, regular)
-
-        like = {"dtype": image.means.dtype, "device": image.means.device}
-
-        def everywhere(theta: Theta) -> Theta:
-            weights, means, covariances = (xp.asarray(part, **like) for part in theta)
-            one = Theta(weights[..., None, :], means[..., None, :, :], covariances[..., None, :, :, :])
-            return broadcast(one, image.means.shape[:-2])
-
+        best, point = (_placed(theta, image) for theta in (past.best, following))
         refused = xp.asarray(past.refused > course.past.refused, device=image.means.device)
-        before = course.unit.standard(to_psi(state.theta))
-        _, move, _ = measure(image, course.unit, before)
+        before = state.unit.standard(to_psi(first_site(state.theta)))
+        move = measure(image, state.unit, before)[1]
         change = xp.where(refused, course.change, move)
-        new = Course(past, everywhere(past.best), course.unit, change, refused)
-        return State(everywhere(following), new)
+        return {"theta": point, "course": Course(past, best, change, refused)}
 
     def info(self, state: State) -> Info:
         """The last step of EM itself, and whether the last evaluation was in vain."""
@@ -115,22 +140,26 @@ class EM(Algorithm):
 
     def estimate(self, state: State) -> Theta:
         """EM's last image that was not refused."""
-        return state.course.best if state.course else state.theta
+        return _everywhere(state.course.best if state.course else state.theta, state.sites)
 
-    def gather(self, moments: Moments) -> Moments:
-        """The sum over sites, given back to every site."""
-        xp = namespace(moments.mass)
-        axis = moments.mass.ndim - 1
-        mass, sums, log_likelihood = (
-            xp.broadcast_to(xp.sum(x, axis=axis, keepdims=True), x.shape) for x in moments[:3]
-        )
-        return moments._replace(mass=mass, sums=sums, log_likelihood=log_likelihood)
+
+def _everywhere(theta: Theta, sites: Array) -> Theta:
+    """One mixture at all sites; each site's own as it is."""
+    return broadcast(theta, sites.shape) if theta.means.shape[-3] != sites.shape[-1] else theta
 
 
 def _host(theta: Theta) -> Theta:
-    """The first site's, in NumPy."""
-    weights, means, covariances = theta
+    """The first site's, in NumPy, without a site axis."""
+    weights, means, covariances = first_site(theta)
     return Theta(to_numpy(weights[..., 0, :]), to_numpy(means[..., 0, :, :]), to_numpy(covariances[..., 0, :, :, :]))
+
+
+def _placed(theta: Theta, like: Theta) -> Theta:
+    """A mixture of the host in the library, and on the device, of another, with a site axis of length one."""
+    xp = namespace(like.means)
+    to = {"dtype": like.means.dtype, "device": like.means.device}
+    weights, means, covariances = (xp.asarray(part, **to) for part in theta)
+    return Theta(weights[..., None, :], means[..., None, :, :], covariances[..., None, :, :, :])
 
 
 def m_step(psi: Psi, about: Array, own: float = 1.0) -> Theta:

@@ -3,8 +3,11 @@
 from dataclasses import dataclass, field
 
 from gaussip.algorithms.base import ALONE, register
-from gaussip.algorithms.em import EM
-from gaussip.rows.moments import Moments
+from gaussip.algorithms.em import EM, State
+from gaussip.algorithms.summed import Pooled
+from gaussip.arrays import Array
+from gaussip.mixture.theta import Theta
+from gaussip.rows.moments import Moments, summary
 
 
 @register
@@ -17,8 +20,13 @@ class Local(EM):
     title = "Local"
     source = ALONE
     one_estimate = False
+    replicated = False
     shows_contraction = False
 
-    def gather(self, moments: Moments) -> Moments:
+    def common(self, start: Theta, share: Array) -> Theta:
+        """Each site's own."""
+        return start
+
+    def gather(self, state: State, moments: Moments) -> Pooled:
         """The site's own moments."""
-        return moments
+        return Pooled(summary(moments), moments.mass, moments.log_likelihood)

@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.arrays import Array, NDArray, namespace
+from gaussip.arrays import Array, NDArray, namespace, to_numpy
+from gaussip.exchange.codes import Wide
 from gaussip.networks import degree_shares, degrees, listening
 from gaussip.settings import check
 
@@ -21,7 +22,7 @@ class Site(NamedTuple):
     links: Array  #: (..., M), one at the places of those it hears; (..., 0) where there are very many sites
 
 
-def site_facts(mass: Array, W: Any, weighting: str) -> Site:
+def site_facts(mass: Array, W: Any, weighting: str, total: float | None = None) -> Site:
     """What each site knows of itself: its share of the rows, its balance and its degree.
 
     Parameters
@@ -30,6 +31,7 @@ def site_facts(mass: Array, W: Any, weighting: str) -> Site:
     W : (M, M) weights
     weighting : ``"rows"`` (every row counts alike: the target is the pooled estimate) or ``"equal"`` (every
         site counts alike, whatever its size: the paper's)
+    total : of the masses, as sites sum them; by default that of these
     """
     check(weighting=weighting)
     xp = namespace(mass)
@@ -45,4 +47,11 @@ def site_facts(mass: Array, W: Any, weighting: str) -> Site:
     known = (per_site(degrees(W)), place, xp.broadcast_to(hears, (*mass.shape, hears.shape[-1])))
     if weighting == "equal":
         return Site(ones, ones, *known)
-    return Site(mass / xp.mean(mass, axis=-1, keepdims=True), per_site(degree_shares(W)), *known)
+    summed = Wide().total(to_numpy(mass)) if total is None else np.asarray(total)
+    mean = xp.asarray(summed / M, dtype=mass.dtype, device=mass.device)[..., None]
+    return Site(mass / mean, per_site(degree_shares(W)), *known)
+
+
+def site_facts_at(index: int, mass: float, W: Any, weighting: str, total: float) -> Site:
+    """What one real site knows of itself, without leading axes."""
+    return Site(*(part[index, ...] for part in site_facts(np.full(W.shape[0], mass), W, weighting, total)))

@@ -52,7 +52,7 @@ def run(
         selection = choose_components(
             X, columns.labels, sites=of_row, sample_weight=columns.weights, at_least=at_least, at_most=at_most,
             criterion=criterion, reg_covar=reg_covar, device=device, random_state=seed,
-            watch=lambda K, steps: advance(f"K = {K}, {steps} passes", K),
+            watch=lambda K, steps: advance(f"K = {K}, {steps} sums", K),
         )  # fmt: skip
     files = [] if plot is None else save(draw_criteria(selection), plot, also=".svg")
     K, ended = selection.n_components, worded(selection.ended, options.as_option)

@@ -41,13 +41,13 @@ def check(file: Toml, json: Json = False) -> Answer:
         f"{description.name}: {len(rows)} sites, {len(description.features)} features, {number} components, "
         f"algorithm {description.algorithm}",
         *_changes(description),
-        f"all sites hear from all in {task.diameter} exchanges; digest {description.digest()[:12]}", "",
+        f"news reaches all sites in {task.network.diameter} exchanges; digest {description.digest()[:12]}", "",
         table(["site", "reached at", "talks to"], rows, texts=["reached at", "talks to"]),
     ]  # fmt: skip
     return Answer(
-        shown, name=description.name, digest=description.digest(), sites=list(task.sites), diameter=task.diameter,
-        algorithm=description.algorithm, components=description.most, features=description.features,
-        neighbours=neighbours,
+        shown, name=description.name, digest=description.digest(), sites=list(task.sites),
+        diameter=task.network.diameter, algorithm=description.algorithm, components=description.most,
+        features=description.features, neighbours=neighbours,
     )  # fmt: skip
 
 

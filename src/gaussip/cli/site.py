@@ -127,6 +127,7 @@ def status(folder: Folder, json: Json = False) -> Answer:
     rows = [
         ["state", status["state"] + (f": {status['paused']}" if status["paused"] else "")],
         ["now", f"{status['phase']}, exchange {status['exchange']}"],
+        *([["sums", status["plan"]]] if status.get("plan") else []),
         ["round", f"{status['round']} of at most {status['max_rounds']}"],
         *([name, _number(status[key])] for name, key in (
             ("log-likelihood here", "log_likelihood"), ("change", "change"), ("disagreement", "disagreement"))),

@@ -14,14 +14,12 @@ from gaussip.mixture.units import measure, unit_of_start
 from gaussip.phases.base import run
 from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Program
-from gaussip.phases.survey import facts_of
 from gaussip.phases.task import LocalData, make_task
 from gaussip.rows.checks import check_row_weights, check_sites_filled, encode_labels
 from gaussip.rows.problem import seeds_of
 from gaussip.rows.sites import by_column
 from gaussip.simulation.history import MPI, History
 from gaussip.simulation.run import Run
-from gaussip.starts.shared import MIN_COUNT
 
 
 def world() -> Any:
@@ -66,42 +64,45 @@ def fit(
     network_seed, start_seed = seeds_of(mixture.random_state, 1)
     task = make_task(
         tuple(names.tolist()), network=mixture.network, mixing=mixture.mixing, network_seed=network_seed,
-        algorithm=mixture.algorithm, eta=mixture.eta, n_components=mixture.n_components, n_features=X.shape[1],
+        algorithm=mixture.algorithm, eta=mixture.eta, accelerate=mixture.accelerate,
+        n_components=mixture.n_components, n_features=X.shape[1],
         labelled=labels is not None, start=mixture.init_params, seed=start_seed, scale=False,
         reg_covar=mixture.reg_covar, weighting=mixture.weighting, max_rounds=mixture.max_rounds, tol=mixture.tol,
-        min_count=MIN_COUNT, shrinkage=mixture.shrinkage, unlabelled_weight=mixture.unlabelled_weight,
+        min_count=mixture.min_count, shrinkage=mixture.shrinkage, unlabelled_weight=mixture.unlabelled_weight,
     )  # fmt: skip
     mine = codes == communicator.Get_rank()
     local = LocalData(X[mine], None if labels is None else labels[mine], None if weights is None else weights[mine])
     program = Program(task, communicator.Get_rank(), local)
-    exchange = Mpi(communicator, task.W)
+    exchange = Mpi(communicator)
+    program.start()
     run(program, exchange, lambda program: watch(program.round))
     if program.failure is not None:  # at all ranks, in the same round
         raise program.failure
-    gathered = _gathered(communicator, program.results["fit"], exchange.bytes_sent)
+    mass = float(local.rows(task, task.n_components).mass[0])
+    gathered = _gathered(communicator, program.results["fit"], exchange.bytes_sent, mass)
     if gathered is None:
         return False
     mixture.sites_, mixture.classes_ = names, classes
     agreed = program.results["start"]
-    masses = facts_of(agreed.pieces, task).mass
+    masses = gathered[:, 2]
     mixture.shrinkage_target_ = agreed.target if mixture.shrinkage else None
-    mixture._keep(_run_of(program.results["fit"], gathered, masses, agreed.start), masses, MPI)
+    mixture._keep(_run_of(program, gathered, masses, agreed.theta), masses, MPI)
     mixture.n_features_in_ = X.shape[1]
     mixture._warn_if_not_converged()
     return True
 
 
-def _gathered(communicator: Any, fitted: Fitted, sent: int) -> NDArray | None:
-    """What the ranks computed, a row each: log-likelihood, bytes sent, and the estimate; None but at the first."""
-    mine = np.concatenate([[fitted.log_likelihood, float(sent)], np.ravel(pack(fitted.theta))])
+def _gathered(communicator: Any, fitted: Fitted, sent: int, mass: float) -> NDArray | None:
+    """What the ranks computed, a row each: log-likelihood, bytes sent, mass, estimate; None but at the first."""
+    mine = np.concatenate([[fitted.log_likelihood, float(sent), mass], np.ravel(pack(fitted.theta))])
     rows = np.empty((communicator.Get_size(), len(mine))) if communicator.Get_rank() == 0 else None
     communicator.Gather(mine, rows)
     return rows
 
 
-def _run_of(fitted: Fitted, gathered: NDArray, masses: NDArray, start: Theta) -> Run:
-    M = len(gathered)
-    thetas = unpack(gathered[:, 2:].reshape(M, len(fitted.weights), -1))
+def _run_of(program: Program, gathered: NDArray, masses: NDArray, start: Theta) -> Run:
+    M, fitted = len(gathered), program.results["fit"]
+    thetas = unpack(gathered[:, 3:].reshape(M, len(fitted.weights), -1))
     begin = broadcast(start, (M,))
     unit = unit_of_start(begin)
     disagreement = measure(thetas, unit, unit.standard(to_psi(begin)))[2]
@@ -109,6 +110,6 @@ def _run_of(fitted: Fitted, gathered: NDArray, masses: NDArray, start: Theta) ->
     log_likelihood = masses[counts] @ gathered[counts, 0] / masses.sum()
     last = (
         fitted.rounds, log_likelihood, fitted.change, disagreement, fitted.step, fitted.restarts,
-        int(gathered[:, 1].sum()),
+        program.exchanges, int(gathered[:, 1].sum()),
     )  # fmt: skip
     return Run(thetas, History.of([last]), fitted.rounds, np.array(fitted.converged), None, np.array(0))

@@ -11,11 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gaussip import algorithms
+from gaussip.algorithms import Algorithm
+from gaussip.algorithms.base import refuse_unpooled_sums
 from gaussip.arrays import NDArray, to_device, to_numpy
 from gaussip.errors import CollapseError, DataError, DiagnosisWarning, SettingError, StartError, Text
 from gaussip.estimator import model_file
 from gaussip.estimator.fitted import FittedMixture
 from gaussip.estimator.progress import logging_progress
+from gaussip.estimator.spending import Spending
 from gaussip.findings.at_fit import certain, rounds_needed, swings
 from gaussip.mixture.theta import Theta, consensus, place, reorder
 from gaussip.rows.moments import Shrinkage, shrinkage_of
@@ -24,8 +27,7 @@ from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
 from gaussip.settings import SETTINGS, check, default
 from gaussip.simulation.history import SIMULATION, WHOLE_SAMPLE, Progress
 from gaussip.simulation.run import Run, simulate
-from gaussip.starts import shared as start
-from gaussip.starts.given import Given, starts
+from gaussip.starts.given import Given, Regularised, class_order, starts
 
 
 class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
@@ -38,14 +40,15 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     n_components : int
         K.
     algorithm : str
-        ``"exact"`` (the pooled estimate at every site), the paper's ``"mnem"``, ``"nnem"``, ``"dem"`` and ``"ngd"``,
-        ``"local"`` (each site alone) or ``"em"`` (the whole sample, pooled).
+        ``"masked"`` (the pooled estimate at every site, by sums that hide each site's part), ``"exact"`` (the same
+        by gossip), the paper's ``"mnem"``, ``"nnem"``, ``"dem"`` and ``"ngd"``, ``"local"`` (each site alone) or
+        ``"em"`` (the whole sample, pooled).
     network : str, networkx graph or (M, M) matrix
         A name (``"ring"``, ``"star"``, ``"random-regular(4)"``, ``"circle"``, ...), a graph whose edge q -> m
-        means that q sends to m, or the weights with which each site (row) averages what it hears. Exact needs a
-        two-way network, and weighs it by itself.
+        means that q sends to m, or the weights with which each site (row) averages what it receives. Masked runs on
+        any network over which every site reaches every other; exact needs a two-way one.
     mixing : {"row", "metropolis"}
-        How a network becomes weights, for others than exact; a matrix is used as it is.
+        How a network becomes weights, for mnem, nnem, dem and ngd; a matrix is used as it is.
     eta : float
         The step of mnem, dem and ngd: smaller is closer to the pooled estimate, and slower.
     max_rounds, tol : int, float
@@ -59,19 +62,22 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         Weight of an unlabelled row; a labelled row has weight 1. Choose less than one where the classes are not
         Gaussian: unlabelled rows then shape the components by more than their class.
     accelerate : bool
-        For em: look ahead along EM's last steps, and go back where that does not pay. It ends where EM ends, after a
-        fraction of the rounds. False is plain EM.
+        For masked and em: look ahead along EM's last steps, and go back where that does not pay. It ends where EM
+        ends, after a fraction of the rounds. False is plain EM.
     weighting : {"rows", "equal"}
         Whether every row counts alike (the target is the pooled estimate) or every site.
     n_init : int
         Whole fits, from as many starts, of which the best log-likelihood is kept; from labels there is one start.
     init_params : {"kmeans", "labels", "search"}
-        Centres shared by the sites; the moments of the labelled rows; or the best of many starts of both kinds and at
-        random, each judged after a few steps by the likelihood on which the sites agree.
+        Groups of rows by k-means; the moments of the labelled rows; or the best of many starts of both kinds, each
+        judged after a few steps by its likelihood. All are found by sums over all sites.
     weights_init, means_init, covariances_init : arrays (K,), (K, p), (K, p, p) or None
         Given starting values, in place of those of ``init_params``.
     warm_start : bool
         Start from the last fit.
+    min_count : int
+        The fewest rows, of all sites together, whose sums may be known: a class with fewer labelled rows, or a
+        component of masked that fewer support, ends the fit.
     device : str
         ``"cpu"``, or ``"cuda"`` for a GPU (needs the ``gpu`` extra).
     random_state : int, RandomState or None
@@ -94,7 +100,10 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         ``round``; ``log_likelihood``, mean per row; ``change``, the largest move of psi at any site divided by eta,
         in units in which the start has unit variances (of accelerated em, the move that EM itself would make);
         ``disagreement``, root mean square distance of the sites' psi from their mean, same units; ``step``, the step
-        in force; ``restarts``, how often all sites went back so far; ``bytes`` sent so far over the whole network.
+        in force; ``restarts``, how often all sites went back so far; ``exchanges`` with the neighbours so far, and
+        ``bytes`` sent over the whole network, both with those before the first round.
+    sum_plan_ : str
+        How sums travel over the network: as a flood or over a tree, in how many exchanges; empty in gossip.
     origin_ : {"whole sample", "simulation", "mpi", "site"}
         Where the fit comes from: no sites, all sites in one process, an MPI job, or one real site.
 
@@ -131,6 +140,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         means_init: Any = None,
         covariances_init: Any = None,
         warm_start: bool = False,
+        min_count: int = default("min_count"),
         device: str = default("device"),
         random_state: Any = None,
         verbose: int = default("verbose"),
@@ -153,6 +163,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self.means_init = means_init
         self.covariances_init = covariances_init
         self.warm_start = warm_start
+        self.min_count = min_count
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -172,18 +183,20 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         sample_weight : (n,) row weights
         """
         self._check_settings()
-        algorithm = algorithms.make(self.algorithm, self.eta, self.accelerate)
-        if sites is None and not by_name(X):
-            algorithm = algorithms.make("em", self.eta, self.accelerate)
+        algorithm = self._made("em" if sites is None and not by_name(X) else self.algorithm)
+        refuse_unpooled_sums(algorithm, self.weighting)
         seeds = seeds_of(self.random_state, self.n_init)
         problem = self._prepared(X, y, sites, sample_weight, seeds[0])
+        spending = Spending(problem.W)
         goes_on = self.warm_start and hasattr(self, "weights_")
         if goes_on:
             begin = [self._last(problem)]
         else:
             given = Given(self.weights_init, self.means_init, self.covariances_init)
-            settled = (float(self.reg_covar), float(self.shrinkage))
-            begin = starts(problem, self.n_components, self.init_params, seeds[1:], given, *settled)
+            regularised = Regularised(float(self.reg_covar), float(self.shrinkage), self.min_count)
+            begin = starts(
+                problem, self.n_components, self.init_params, seeds[1:], given, regularised, spending.count
+            )
         target = getattr(self, "shrinkage_target_", None) if goes_on else None
         runs, collapse = [], None
         with logging_progress(self.verbose, self._watch) as watch:
@@ -193,7 +206,8 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
                     run = simulate(
                         algorithm, place(theta, self.device), problem.rows, problem.W,
                         max_rounds=self.max_rounds, tol=self.tol, reg_covar=self.reg_covar, shrinkage=shrinkage,
-                        weighting=self.weighting, sites=problem.sites.tolist(), watch=watch,
+                        weighting=self.weighting, sites=problem.sites.tolist(), classes=problem.classes.tolist(),
+                        before=spending.before(algorithm), watch=watch,
                     )  # fmt: skip
                     runs.append((run, shrinkage))
                 except CollapseError as error:
@@ -212,9 +226,13 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self._keep(
             best, to_numpy(problem.rows.mass), WHOLE_SAMPLE if sites is None and not by_name(X) else SIMULATION
         )
+        self.sum_plan_ = spending.plan(algorithm, self.means_.shape)
         self._warn_if_not_converged()
         self._warn_of_findings()
         return self
+
+    def _made(self, name: str) -> Algorithm:
+        return algorithms.make(name, self.eta, self.accelerate, self.min_count)
 
     def _shrinkage(self, begin: Theta, target: NDArray | None) -> Shrinkage | None:
         """Towards the start's mean covariance, or the target of the fit that this one goes on from."""
@@ -256,7 +274,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
             return more
         return (
             more + ", or raise {eta} if speed matters more than closeness to the pooled estimate; "
-            "or use {algorithm:'exact'}"
+            "or use {algorithm:'masked'}"
         )
 
     def _prepared(self, X: Any, y: Any, sites: Any, sample_weight: Any, seed: int) -> Problem:
@@ -300,7 +318,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
             raise StartError(text, setting="warm_start", remedy=Text("use {warm_start:False}"))
         order = np.arange(self.n_components)
         if problem.rows.labelled is not None and not np.array_equal(problem.classes, self.classes_):
-            order = start.class_order(self._theta(), problem.rows)
+            order = class_order(problem.held, self._theta(), self.min_count, problem.classes.tolist())
         if not np.array_equal(problem.sites, self.sites_):
             return reorder(self._theta(), order)
         sites = (self.site_weights_, self.site_means_, self.site_covariances_)

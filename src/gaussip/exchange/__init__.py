@@ -1,6 +1,6 @@
-"""What a round exchanges: this site's message out, the neighbours' messages in, combined."""
+"""What sites exchange: this site's message out, the neighbours' in; and sums of which nobody learns a part."""
 
-from gaussip.exchange.base import Exchange, Message
+from gaussip.exchange.base import Exchange, Message, Outgoing
 from gaussip.exchange.in_process import Stacked
 
-__all__ = ["Exchange", "Message", "Stacked"]
+__all__ = ["Exchange", "Message", "Outgoing", "Stacked"]

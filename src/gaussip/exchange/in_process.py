@@ -1,4 +1,4 @@
-"""All sites in one process: the exchange is a weighted gather along the site axis."""
+"""All sites in one process: the exchange is a weighted gather along the site axis, or a sum that is only counted."""
 
 import math
 from typing import Any
@@ -8,6 +8,8 @@ from scipy import sparse
 
 from gaussip.arrays import Array, compiled, indices, namespace
 from gaussip.exchange.base import Message
+from gaussip.exchange.plan import Network
+from gaussip.exchange.questions import announced, cost
 
 
 class Stacked:
@@ -15,7 +17,7 @@ class Stacked:
 
     Parameters
     ----------
-    weights : (M, M) array or sparse array, W with W[m, q] > 0 where m hears q
+    weights : (M, M) array or sparse array, W with W[m, q] > 0 where m receives from q
     site_axis : which axis of the messages goes over the sites: 0, or 1 where the first goes over replicates
 
     The sum over q is taken neighbour by neighbour in sorted order, not by a matrix product: sites in
@@ -38,11 +40,13 @@ class Stacked:
             self._weight[: degrees[m], m] = W.data[row]
         self._axis = site_axis
         self._moved: dict[Any, tuple[Array, Array, int]] = {}
+        self.exchanges = 0
         self.bytes_sent = 0  # by all sites together, for each leading index before the site axis
         self._messages = int(W.nnz - np.count_nonzero(W.diagonal()))
 
     def __call__(self, message: Message) -> Message:
-        """What is heard of each channel."""
+        """What every site receives of each channel, combined."""
+        self.exchanges += 1
         for values in message.values():
             size = math.prod(values.shape[self._axis + 1 :]) * self._beside(values)[2]
             self.bytes_sent += size * self._messages
@@ -82,3 +86,26 @@ class Stacked:
             weight = xp.asarray(self._weight, dtype=values.dtype, device=values.device)
             self._moved[key] = indices(self._heard, values), weight, xp.finfo(values.dtype).bits // 8
         return self._moved[key]
+
+
+class Sums:
+    """The exchange of a simulation whose sites add words: the algorithm adds them, and here their cost is counted.
+
+    Parameters
+    ----------
+    words : of the first sum, and of all others
+    """
+
+    def __init__(self, weights: Any, words: tuple[int, int]) -> None:
+        network = Network(weights)
+        self._first, self._others = (cost(network, size) for size in words)
+        spent = announced(network)
+        self.exchanges, self.bytes_sent = spent
+        self._begun = False
+
+    def __call__(self, message: Message) -> Message:
+        """Count one sum."""
+        spent = self._others if self._begun else self._first
+        self._begun = True
+        self.exchanges, self.bytes_sent = self.exchanges + spent.exchanges, self.bytes_sent + spent.bytes
+        return message

@@ -1,13 +1,12 @@
-"""Sites as the processes of an MPI job: the exchange is one neighbourhood collective."""
+"""Sites as the processes of an MPI job: an exchange is a message to each neighbour that is to get one."""
 
-import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from gaussip.exchange.base import Message
-from gaussip.exchange.neighbourhood import Neighbours
+from gaussip.arrays import NDArray
+from gaussip.exchange.base import Message, Outgoing
 
 
 class Mpi:
@@ -16,27 +15,26 @@ class Mpi:
     Parameters
     ----------
     communicator : of mpi4py, with as many ranks as there are sites
-    weights : (M, M) sparse array, W
     """
 
-    def __init__(self, communicator: Any, weights: sparse.csr_array) -> None:
-        self._near = Neighbours(weights, communicator.Get_rank())
-        self._graph = communicator.Create_dist_graph_adjacent(self._near.heard, self._near.hearers, reorder=False)
+    def __init__(self, communicator: Any) -> None:
+        self._communicator = communicator
         self.bytes_sent = 0  # by this rank
 
-    def __call__(self, message: Message) -> Message:
-        """What is heard of each channel; all ranks send arrays of the same shapes."""
-        sizes = [math.prod(values.shape) for values in message.values()]
-        mine = np.concatenate([np.ravel(values) for values in message.values()])
-        heard = np.empty((len(self._near.heard), len(mine)))
-        self._graph.Neighbor_allgather(mine, heard)
-        self.bytes_sent += mine.nbytes * len(self._near.hearers)
-        cuts = np.cumsum(sizes)[:-1]
-        messages = {
-            q: {
-                channel: part.reshape(values.shape)
-                for part, (channel, values) in zip(np.split(row, cuts), message.items(), strict=True)
-            }
-            for q, row in zip(self._near.heard, heard, strict=True)
-        }
-        return self._near.combine(message, messages)
+    def __call__(self, outgoing: Outgoing) -> Mapping[int, Message]:
+        """Send and receive; every channel travels by itself."""
+        communicator, received, open_calls = self._communicator, dict[int, Message](), []
+        for sender, due in outgoing.due.items():
+            received[sender] = {channel: np.empty_like(values) for channel, values in due.items()}
+            open_calls += [communicator.Irecv(_flat(part), source=sender) for part in received[sender].values()]
+        for receiver in outgoing.to:
+            for values in outgoing.message.values():
+                open_calls.append(communicator.Isend(_flat(values), dest=receiver))
+                self.bytes_sent += values.nbytes
+        for call in open_calls:
+            call.Wait()
+        return received
+
+
+def _flat(values: NDArray) -> NDArray:
+    return np.ascontiguousarray(values).reshape(-1)

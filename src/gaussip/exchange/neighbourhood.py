@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from gaussip.arrays import NDArray
-from gaussip.exchange.base import Message
+from gaussip.exchange.base import Message, Outgoing
 
 
 class Neighbours:
@@ -25,20 +25,24 @@ class Neighbours:
         row = slice(W.indptr[index], W.indptr[index + 1])
         self.index = index
         self._terms = [(int(q), float(w)) for q, w in zip(W.indices[row], W.data[row], strict=True)]
-        self.heard = [q for q, _ in self._terms if q != index]  #: whom the site hears, in sorted order
+        self.senders = [q for q, _ in self._terms if q != index]  #: from whom the site receives, in sorted order
         column = W.tocsc()[:, [index]].nonzero()[0]
-        self.hearers = [int(m) for m in sorted(set(column.tolist())) if m != index]  #: who hear the site
+        self.receivers = [int(m) for m in sorted(set(column.tolist())) if m != index]  #: who receive from it
 
     @property
     def all(self) -> list[int]:
         """Whom the site talks to, one way or the other."""
-        return sorted({*self.heard, *self.hearers})
+        return sorted({*self.senders, *self.receivers})
 
-    def combine(self, own: Message, heard: Mapping[int, Message]) -> Message:
+    def gossip(self, message: Message) -> Outgoing:
+        """The same message to all who receive from the site, and one of its shapes from all it receives from."""
+        return Outgoing(message, tuple(self.receivers), dict.fromkeys(self.senders, message))
+
+    def combine(self, own: Message, received: Mapping[int, Message]) -> Message:
         """Each channel over the neighbours in sorted order, one after the other."""
         combined: Message = {}
         for channel, mine in own.items():
-            terms = [(w, mine if q == self.index else heard[q][channel]) for q, w in self._terms]
+            terms = [(w, mine if q == self.index else received[q][channel]) for q, w in self._terms]
             combined[channel] = _mean(terms) if channel == "mean" else _max([values for _, values in terms])
         return combined
 

@@ -1,66 +1,109 @@
-"""Sums of all sites' numbers of which nobody learns a part: whole numbers modulo 2^52, hidden by masks that cancel.
+"""One sum over all sites, as one site takes part in it: a message in each exchange, until the total is known."""
 
-Every two sites agree on a secret; one adds what both draw from it, the other takes it away. What a site sends is then
-uniform over all whole numbers, whatever it has, and the sum of all is the sum of what they have, to the last bit: the
-same in a simulation, where nothing need be hidden. One number of sixty-five thousandths is the resolution, so callers
-choose units in which that is little.
-"""
+from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.errors import DataError
-
-MODULUS = 1 << 52  # a float holds every whole number below
-STEPS = 1 << 16  # in a unit
-LARGEST_SUM = MODULUS // 2 // STEPS  # in either direction
+from gaussip.exchange.base import Message, Outgoing
+from gaussip.exchange.plan import RECEIPT, Flood, Network, Plan, Stage
 
 
-def encode(values: NDArray, n_sites: int) -> NDArray:
-    """Numbers as whole ones modulo 2^52, in floats; refused where so many sites' sum could overflow."""
-    numbers, limit = np.asarray(values, dtype=float), LARGEST_SUM / n_sites
-    if not (np.abs(numbers) < limit).all():  # not for NaN either
-        raise DataError(f"a site's part of a sum is not a finite number below {limit:.2g} in size")
-    return np.asarray(np.rint(numbers * STEPS) % MODULUS)
+class Memory(NamedTuple):
+    """What a site holds of a sum; words in int64, which wraps."""
+
+    values: NDArray  #: (rows, words), the parts of a flood, or the sum so far of a tree
+    receipts: NDArray  #: (M, 12), as far as received; (0, 12) where there are none
+    stage: int  #: exchanges so far
 
 
-def decode(total: NDArray) -> NDArray:
-    """What `encode` was given."""
-    return np.where(total < MODULUS // 2, total, total - MODULUS) / STEPS
+class Contradiction(NamedTuple):
+    """A site that sent two different parts of one sum."""
+
+    origin: int
+    senders: tuple[int, int]  #: who passed them on
 
 
-def total(parts: NDArray) -> NDArray:
-    """The sum (size,) of what sites sent (M, size), masked or not."""
-    whole = np.zeros(parts.shape[1:], dtype=np.int64)
-    for part in parts:
-        whole = (whole + part.astype(np.int64)) % MODULUS
-    return decode(whole.astype(float))
-
-
-def agreed(values: NDArray) -> NDArray:
-    """The sum of all sites' values (M, size) as the sites get it: each part and the sum in whole steps."""
-    return total(encode(values, len(values)))
-
-
-def masked(values: NDArray, me: int, secrets: Mapping[int, bytes], purpose: str) -> NDArray:
-    """A site's part as it sends it.
+class Sum:
+    """One site's side of a sum of so many words.
 
     Parameters
     ----------
-    secrets : of each other site's index, what it and this site alone know
-    purpose : which sum of the run it is: no mask is used twice
+    senders : the sites from which this site receives
+    receipts : whether parts go with receipts
     """
-    whole = encode(values, 1 + len(secrets)).astype(np.int64)
-    for other, secret in secrets.items():
-        drawn = _drawn(secret, purpose, whole.size).reshape(whole.shape)
-        whole = (whole + drawn if me < other else whole - drawn) % MODULUS
-    return whole.astype(float)
+
+    def __init__(self, network: Network, index: int, senders: list[int], words: int, *, receipts: bool) -> None:
+        self.plan: Plan = self._plan(network, words)
+        self._index, self._senders, self._words = index, senders, words
+        self._n_sites, self._with_receipts = network.n_sites, receipts
+
+    def _plan(self, network: Network, words: int) -> Plan:
+        return network.plan(words)
+
+    def begun(self, part: NDArray, receipt: NDArray | None = None) -> Memory:
+        """Before the first exchange, with this site's part."""
+        values = np.zeros((self.plan.rows, self._words), dtype=np.int64)
+        values[self._index if self.plan.rows > 1 else 0] = part
+        known = np.zeros((self._n_sites if self._with_receipts else 0, RECEIPT), dtype=np.int64)
+        if receipt is not None:
+            known[self._index] = receipt
+        return Memory(values, known, 0)
+
+    def sends(self, site: int, memory: Memory) -> Stage:
+        """What a site sends in the exchange that comes next."""
+        return self.plan.stage(site, memory.stage)
+
+    def outgoing(self, memory: Memory) -> Outgoing:
+        """This site's side of the next exchange."""
+        stage = self.sends(self._index, memory)
+        message = self._message(memory.values[list(stage.parts)], memory.receipts, stage) if stage.to else {}
+        due = {}
+        for sender in self._senders:
+            theirs = self.sends(sender, memory)
+            if self._index in theirs.to:
+                shape = np.empty((len(theirs.parts), self._words), dtype=np.int64)
+                due[sender] = self._message(shape, memory.receipts, theirs)
+        return Outgoing(message, stage.to, due)
+
+    def _message(self, values: NDArray, receipts: NDArray, stage: Stage) -> Message:
+        message = {"sum": values}
+        if self._with_receipts:
+            message["receipts"] = receipts[list(stage.receipts)]
+        return message
+
+    def absorbed(self, memory: Memory, received: Mapping[int, Message]) -> Memory | Contradiction:
+        """After an exchange; or the site of which two different parts arrived."""
+        values, receipts = memory.values.copy(), memory.receipts.copy()
+        first: dict[int, int] = {}  # who brought the part of a site
+        for sender in sorted(received):
+            stage, message = self.sends(sender, memory), received[sender]
+            if self._with_receipts:
+                receipts[list(stage.receipts)] = message["receipts"]
+            if self.plan.adds(memory.stage):
+                values[0] += message["sum"][0]
+                continue
+            for row, part in zip(stage.parts, message["sum"], strict=True):
+                if row in first and not np.array_equal(values[row], part):
+                    return Contradiction(row, (first[row], sender))
+                first[row] = sender
+                values[row] = part
+        return Memory(values, receipts, memory.stage + 1)
+
+    def over(self, memory: Memory) -> bool:
+        """Whether the total is known."""
+        return memory.stage == self.plan.exchanges
+
+    def total(self, memory: Memory) -> NDArray:
+        """The sum of all parts, (words,)."""
+        return np.asarray(memory.values.sum(axis=0))
 
 
-def _drawn(secret: bytes, purpose: str, size: int) -> NDArray:
-    """Whole numbers below 2^52 that only those who know the secret can tell from chance."""
-    data = hashlib.shake_256(secret + b"/" + purpose.encode()).digest(8 * size)
-    return (np.frombuffer(data, dtype="<u8") >> 12).astype(np.int64)
+class Gathering(Sum):
+    """All sites' parts, side by side, at every site."""
+
+    def _plan(self, network: Network, words: int) -> Plan:
+        return Flood(network)

@@ -10,10 +10,11 @@ import math
 import msgspec
 import numpy as np
 
+from gaussip.arrays import Array
 from gaussip.errors import GaussipError
 from gaussip.exchange.base import Message
 
-MAGIC, VERSION = b"gssp", 2
+MAGIC, VERSION = b"gssp", 3
 _HEAD = MAGIC + VERSION.to_bytes(2, "big")
 
 
@@ -27,9 +28,10 @@ class _Frame(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
 
 
 class Part(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """One channel's array of float64, little-endian."""
+    """One channel's array."""
 
     channel: str
+    kind: str  #: of its numbers: "<f8", "<i8" or "|u1"
     shape: list[int]
     values: bytes
 
@@ -105,27 +107,38 @@ def decode(data: bytes, run: bytes, limit: int, sender: int) -> Frame:
 
 def parts_of(message: Message) -> list[Part]:
     """A message's channels as they travel."""
-    return [
-        Part(channel, list(values.shape), np.ascontiguousarray(values, dtype="<f8").tobytes())
-        for channel, values in message.items()
-    ]
+    parts = []
+    for channel, values in message.items():
+        kind = _kind(values)
+        parts.append(Part(channel, kind, list(values.shape), np.ascontiguousarray(values, dtype=kind).tobytes()))
+    return parts
 
 
 def message_of(parts: list[Part], like: Message) -> Message:
-    """The message in some parts, refused where channels or shapes are not those of ``like``, or a number is none."""
+    """The message in some parts; rejected if channels, types or shapes differ from ``like``, or a number is NaN."""
     message: Message = {}
     if len(parts) != len(like):
         raise WireError(f"it has {len(parts)} channels, not {len(like)}")
-    for part, (channel, mine) in zip(parts, like.items(), strict=True):
+    for part, (channel, due) in zip(parts, like.items(), strict=True):
         if part.channel != channel:
             raise WireError(f"it has a channel {part.channel[:20]!r} where {channel!r} is due")
-        if tuple(part.shape) != mine.shape or len(part.values) != 8 * math.prod(mine.shape):
-            raise WireError(f"its channel {channel!r} has shape {tuple(part.shape[:4])}, not {mine.shape}")
-        values = np.frombuffer(part.values, dtype="<f8").reshape(mine.shape).copy()  # one that can be written to
-        if not (np.isfinite(values) if channel == "mean" else values == values).all():
+        kind = np.dtype(_kind(due))
+        size_fits = len(part.values) == kind.itemsize * math.prod(due.shape)
+        if part.kind != _kind(due) or tuple(part.shape) != due.shape or not size_fits:
+            raise WireError(
+                f"its channel {channel!r} has type {part.kind[:4]!r} and shape {tuple(part.shape[:4])}, not "
+                f"{_kind(due)!r} and {due.shape}"
+            )
+        values = np.frombuffer(part.values, dtype=kind).reshape(due.shape).astype(due.dtype)
+        if kind.kind == "f" and not (np.isfinite(values) if channel == "mean" else values == values).all():
             raise WireError(f"its channel {channel!r} holds numbers that are not finite")
         message[channel] = values
     return message
+
+
+def _kind(values: Array) -> str:
+    """The type of an array's numbers, little-endian."""
+    return str(values.dtype.newbyteorder("<").str)
 
 
 def digest(data: bytes) -> str:

@@ -2,13 +2,14 @@
 
 import datetime as dt
 import ipaddress
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gaussip.errors import CertificateError
@@ -86,12 +87,8 @@ def check(key: Path, certificate: Path, authorities: Path, common_name: str, hos
                 f"there is no {what} {path}; have the site's request signed by your authority and put it there, or "
                 "make the folders again with gaussip federation init"
             )
-    try:
-        private = serialization.load_pem_private_key(key.read_bytes(), None)
-        loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
-        trusted = x509.load_pem_x509_certificates(authorities.read_bytes())
-    except (ValueError, TypeError, UnsupportedAlgorithm, OSError) as error:
-        raise CertificateError(f"{key}, {certificate} or {authorities} cannot be read as PEM: {error}") from error
+    private, loaded = read_key(key), read_certificate(certificate)
+    trusted = read_certificates(authorities)
     now = dt.datetime.now(dt.UTC)
     if not loaded.not_valid_before_utc <= now <= loaded.not_valid_after_utc:
         raise CertificateError(
@@ -99,7 +96,7 @@ def check(key: Path, certificate: Path, authorities: Path, common_name: str, hos
             f"{loaded.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, and it is {now:%Y-%m-%d %H:%M}; renew it with gaussip "
             "federation renew (or at your authority), and see that the clock is right"
         )
-    names = [str(part.value) for part in loaded.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    names = _names_in(loaded)
     if names != [common_name]:
         raise CertificateError(
             f"{certificate} is for {', '.join(names) or 'nobody'}, not for {common_name}; the folders of two sites "
@@ -111,6 +108,81 @@ def check(key: Path, certificate: Path, authorities: Path, common_name: str, hos
         raise CertificateError(f"{certificate} was not signed by an authority in {authorities}; add it there")
     _refuse_unusable(loaded, certificate, host)
     return loaded.not_valid_after_utc
+
+
+def read_key(path: Path) -> Any:
+    """A private key."""
+    return _read(path, lambda data: serialization.load_pem_private_key(data, None))
+
+
+def read_certificate(path: Path) -> x509.Certificate:
+    """A certificate."""
+    loaded: x509.Certificate = _read(path, x509.load_pem_x509_certificate)
+    return loaded
+
+
+def read_certificates(path: Path) -> list[x509.Certificate]:
+    """All certificates of a file."""
+    loaded: list[x509.Certificate] = _read(path, x509.load_pem_x509_certificates)
+    return loaded
+
+
+def _read(path: Path, load: Callable[[bytes], Any]) -> Any:
+    try:
+        return load(path.read_bytes())
+    except (ValueError, TypeError, UnsupportedAlgorithm, OSError) as error:
+        raise CertificateError(f"{path} cannot be read as PEM: {error}") from error
+
+
+def as_der(certificate: x509.Certificate) -> bytes:
+    """A certificate as it travels."""
+    return certificate.public_bytes(serialization.Encoding.DER)
+
+
+def sign(key: Any, content: bytes) -> bytes:
+    """A signature of some content, with whatever kind of key a certificate has."""
+    signature: bytes = key.sign(content, *_scheme(key.public_key()))
+    return signature
+
+
+def is_signed(certificate: x509.Certificate, content: bytes, signature: bytes) -> bool:
+    """Whether the key of a certificate signed some content."""
+    public: Any = certificate.public_key()
+    try:
+        public.verify(signature, content, *_scheme(public))
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _scheme(public: Any) -> list[Any]:
+    """How a kind of key signs."""
+    if isinstance(public, ec.EllipticCurvePublicKey):
+        return [ec.ECDSA(hashes.SHA256())]
+    if isinstance(public, rsa.RSAPublicKey):
+        return [padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.DIGEST_LENGTH), hashes.SHA256()]
+    if isinstance(public, ed25519.Ed25519PublicKey | ed448.Ed448PublicKey):
+        return []
+    raise CertificateError(f"a key of the kind {type(public).__name__} cannot sign; use an elliptic-curve or RSA key")
+
+
+def refuse_foreign(
+    certificate: x509.Certificate, authorities: Sequence[x509.Certificate], common_name: str, now: dt.datetime
+) -> None:
+    """Refuse a certificate that is not that of a site, or not by an authority, or not valid now."""
+    names = _names_in(certificate)
+    if names != [common_name]:
+        raise CertificateError(f"its certificate is for {', '.join(names) or 'nobody'}, not for {common_name}")
+    if not any(_signed_by(certificate, authority) for authority in authorities):
+        raise CertificateError("no authority that this site trusts has signed its certificate")
+    if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
+        raise CertificateError(
+            f"its certificate ended on {certificate.not_valid_after_utc:%Y-%m-%d}, or begins later"
+        )
+
+
+def _names_in(certificate: x509.Certificate) -> list[str]:
+    return [str(part.value) for part in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
 
 
 def _refuse_unusable(loaded: x509.Certificate, path: Path, host: str | None) -> None:

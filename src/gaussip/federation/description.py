@@ -7,14 +7,14 @@ import msgspec
 import networkx as nx
 import numpy as np
 
+from gaussip.algorithms import REGISTRY
+from gaussip.algorithms.base import NEIGHBOURS
 from gaussip.federation.addresses import split_address
 from gaussip.mixture.theta import Theta
 from gaussip.phases.task import Reduction, Task, make_task
 from gaussip.rows.basis import check_keep
 from gaussip.rows.problem import seeds_of
 from gaussip.settings import default
-
-LATER = ("reduce", "shrinkage", "unlabelled_weight", "intervals")  # at their defaults, digests are as before
 
 
 class SiteEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,6 +62,9 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     network: str | list[tuple[str, str]] = default("network")  #: a name, or pairs of sites that hear each other
     mixing: str = default("mixing")
     eta: float = default("eta")
+    accelerate: bool = default("accelerate")
+    hide: bool = default("hide")  #: whether the sites mask their parts of sums
+    reveals: str = default("reveals")  #: what others may know of a site
     start: str | Given = default("init_params")
     seed: int = default("random_state")
     scale: bool = False
@@ -78,7 +81,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     intervals: str = default("intervals")  #: "plain" or "robust": standard errors, once the fit has converged
     min_count: int = default("min_count")
     fsync_every: int = default("fsync_every")
-    checkpoint_every: int = default("checkpoint_every")
+    checkpoint_every: int | None = default("checkpoint_every")
     without: list[str] = []  #: sites that the others went on without
     going_on_from: list[str] = []  #: the runs before, each as its digest and checkpoint
 
@@ -113,10 +116,6 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         """What sites compare: everything but where they are reached."""
         values = msgspec.to_builtins(self)
         values["sites"] = sorted(self.sites)
-        unchanged = {field.name: field.default for field in msgspec.structs.fields(self)}
-        for key in LATER:
-            if values[key] == unchanged[key]:
-                del values[key]
         values["classes"] = None if self.classes is None else sorted(self.classes, key=str)
         return hashlib.sha256(msgspec.json.encode(values, order="deterministic")).hexdigest()
 
@@ -130,7 +129,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             network.add_nodes_from(self.names)
         return make_task(
             self.names, network=network, mixing=self.mixing, network_seed=network_seed, algorithm=self.algorithm,
-            eta=self.eta, n_components=self.most, n_features=len(self.features),
+            eta=self.eta, accelerate=self.accelerate, n_components=self.most, n_features=len(self.features),
             labelled=self.labels is not None, start="search" if self.searches else start,
             seed=start_seed, scale=self.scale,
             reg_covar=self.reg_covar, weighting=self.weighting, max_rounds=self.max_rounds, tol=self.tol,
@@ -138,9 +137,22 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             reduction=self._reduction(),
             at_least=None if self.choice is None else max(self.choice.at_least, len(self.classes or ())),
             criterion=default("criterion") if self.choice is None else self.choice.criterion,
-            intervals=self.intervals if len(self.names) > 2 else "none",
-            classes=tuple(map(str, sorted(self.classes or []))),
+            intervals=self.intervals, classes=tuple(map(str, sorted(self.classes or []))), hide=self.hide,
+            reveals=self.reveals,
         )  # fmt: skip
+
+    @property
+    def checkpoints_every(self) -> int:
+        """Rounds between checkpoints: a round of sums is worth many of gossip."""
+        if self.checkpoint_every is not None:
+            return self.checkpoint_every
+        return 500 if self.gossips else 10
+
+    @property
+    def gossips(self) -> bool:
+        """Whether neighbours see what a site computes from its own rows."""
+        kind = REGISTRY.get(self.algorithm)
+        return kind is not None and kind.source == NEIGHBOURS
 
     def _reduction(self) -> Reduction | None:
         if self.reduce is None:

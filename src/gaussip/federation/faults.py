@@ -12,8 +12,8 @@ from gaussip.federation.description import Description
 from gaussip.inference.information import check_size
 from gaussip.rows.basis import check_keep
 from gaussip.rows.checks import check_unlabelled_weight
-from gaussip.settings import SETTINGS, broken
-from gaussip.starts.shared import checked
+from gaussip.settings import MOMENTS, SETTINGS, broken
+from gaussip.starts.mixtures import checked
 
 SETTING_OF = {setting.key: name for name, setting in SETTINGS.items() if setting.key}
 CHOICE = ("at_least", "at_most", "criterion")  # keys of a number of components that the sites choose
@@ -52,9 +52,7 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
             yield "components", f"there is no number from at_least={d.choice.at_least} to at_most={d.choice.at_most}"
         if d.start not in ("kmeans", "search"):
             yield "start", "where the number of components is chosen, so is the start: leave start out"
-    if (d.searches and len(d.names) < 3) or (d.intervals != "none" and len(d.sites) < 3):
-        key = "intervals" if not d.searches else "start" if d.choice is None else "components"
-        yield key, "sums need at least three sites: of two, each could subtract its part and learn the other's"
+    yield from _revealing(d)
     if d.intervals == "plain" and d.unlabelled_weight != 1:
         yield "intervals", 'rows that count in part have robust standard errors: write intervals = "robust"'
     if d.weighting == "equal" and (d.intervals != "none" or d.choice is not None):
@@ -113,6 +111,23 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
         except ValueError as error:  # rows of different lengths
             yield "start", str(error)
     yield from _unreachable(d)
+
+
+def _revealing(d: Description) -> Iterator[tuple[str, str]]:
+    """What others would learn of a site without the description saying so."""
+    if d.gossips and d.reveals != MOMENTS:
+        yield (
+            "algorithm",
+            f"under {d.algorithm} neighbours, and often all sites, can compute a site's own moments, and from them "
+            f'the rows of small sites: write reveals = "{MOMENTS}" if the sites trust each other so far, or leave '
+            "algorithm out (masked reveals sums over all sites alone)",
+        )
+    if len(d.names) < 3 and d.hide and d.reveals != MOMENTS:
+        yield (
+            "hide",
+            "sums hide a site only among at least three: of two, each can subtract its part and has the other's. "
+            "Write hide = false if these two may know it, or find a third site",
+        )
 
 
 def as_key(setting: str, value: str) -> str:

@@ -22,14 +22,16 @@ from scipy.linalg import block_diag
 
 from gaussip.arrays import NDArray, cholesky_or_nan, precision_factor, slices
 from gaussip.errors import DataError, UncertaintyError
-from gaussip.exchange.sums import LARGEST_SUM, STEPS
+from gaussip.exchange.codes import Fixed
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.theta import Theta, n_parameters, pack, unvech, upper_triangle, width
 from gaussip.rows.chunks import Chunks
 
 MOST_PARAMETERS = 3000  # the matrix then takes 72 MB
 BLOCK = 2**21  # numbers of the rows' scores in memory at a time
-SIZE = 1e5  # approximate size of a part's diagonal: far from both limits of `gaussip.exchange.sums`
+SIZE = 1e5  # approximate size of a part's diagonal: far from both limits of the sum
+COUNTED = Fixed(24)  # how parts are summed
+ROUNDING = 2.0**-16  # of a sum, in units of a part: a smaller eigenvalue is taken for zero
 
 
 def check_size(n_components: int, n_features: int) -> None:
@@ -66,7 +68,7 @@ def site_part(
     *,
     robust: bool = False,
     unlabelled_weight: float = 1.0,
-    most: float = LARGEST_SUM / 2,
+    n_sites: int = 2,
 ) -> NDArray:
     """A site's part of the sum: its score, the upper triangle of its information, and that of its scores' products.
 
@@ -77,7 +79,7 @@ def site_part(
     scale : (K, f), the same at all sites, see `scales`
     robust : whether to compute the products sum_i v_i^2 g_i g_i'
     unlabelled_weight : the weight of an unlabelled row relative to a labelled one
-    most : every number must be smaller, or the sum would overflow
+    n_sites : how many parts are summed
 
     Returns
     -------
@@ -110,7 +112,7 @@ def site_part(
     unit, upper = scale.ravel(), upper_triangle(q)
     matrices = [information, products] if robust else [information]
     part = np.concatenate([unit * score, *((unit * matrix * unit[:, None])[upper] for matrix in matrices)])
-    if not (np.abs(part) < most).all():
+    if not (np.abs(part) < COUNTED.limit(n_sites)).all():
         raise UncertaintyError(
             "the information is too large: divide row weights by their mean; or some covariance is nearly singular: "
             "leave out features that are sums or copies of others"
@@ -211,7 +213,7 @@ def concluded(summed: NDArray, scale: NDArray, features: Sequence[str], *, robus
         return np.asarray(half - np.outer(c, c @ half))
 
     regular = projected(information) + np.outer(c, c) * (np.trace(information) / q)
-    rounding = q / STEPS
+    rounding = q * ROUNDING
     if not np.isfinite(cholesky_or_nan(regular - rounding * np.eye(q))).all():
         raise _no_information(regular, scale.shape, features)
     inverse = projected(np.linalg.inv(regular))

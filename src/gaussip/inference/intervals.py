@@ -12,8 +12,8 @@ from sklearn.utils.validation import validate_data
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, LabelError, SettingError, Text, UncertaintyError, some
-from gaussip.exchange.sums import agreed
 from gaussip.inference.information import (
+    COUNTED,
     check_size,
     concluded,
     parameter_names,
@@ -118,14 +118,16 @@ def uncertainty(
     if sites is None and not by_name(X):
         at_sites = broadcast(theta, (1,))
     scale = scales(theta, float(problem.rows.mass.sum()))
-    summed = np.zeros(part_size(*theta.means.shape, robust=robust))
+    words, n_sites = np.zeros(part_size(*theta.means.shape, robust=robust), dtype=np.int64), len(problem.rows.sites)
     for m, site in enumerate(problem.rows.sites):
         assert isinstance(site.values, Chunks)  # as `prepare_on_disk` gives them
         part = site_part(
-            site.values, at(at_sites, m), scale, robust=robust, unlabelled_weight=mixture.unlabelled_weight
-        )
-        summed = agreed(np.stack([summed, part]))  # in whole steps: the same as the sum of all parts at once
+            site.values, at(at_sites, m), scale, robust=robust, unlabelled_weight=mixture.unlabelled_weight,
+            n_sites=n_sites,
+        )  # fmt: skip
+        words += COUNTED.encode(part, n_sites)
         watch(m + 1)
+    summed = COUNTED.decode(words)
     result = Uncertainty(theta, *concluded(summed, scale, features, robust=robust), robust)
     _warn_if_far(result, at_sites, mixture.sites_, features)
     return result
@@ -211,8 +213,8 @@ def _warn_if_far(result: Uncertainty, at_sites: Theta, sites: NDArray, features:
         warnings.warn(
             Text(
                 "sites are apart: {parameter} of component {k} at site {site} is {far:.2g} standard errors from the "
-                "consensus, so that intervals around either are off; use {algorithm:'exact'}, or a smaller {eta} and "
-                "more rounds",
+                "consensus, so that intervals around either are off; use {algorithm:'masked'}, or a smaller "
+                "{eta} and more rounds",
                 parameter=parameter_names(features)[a],
                 k=k,
                 site=some([sites[m]]),

@@ -182,6 +182,12 @@ def at(theta: Theta, *index: int | slice) -> Theta:
     return Theta(*(part[(*index, ...)] for part in theta))
 
 
+def first_site(theta: Theta) -> Theta:
+    """The first of sites (..., M), with a site axis of length one."""
+    weights, means, covariances = theta
+    return Theta(weights[..., :1, :], means[..., :1, :, :], covariances[..., :1, :, :, :])
+
+
 def per_replicate(thetas: Sequence[Theta]) -> Theta:
     """Thetas as one with leading axes (R, 1): each replicate has its own, the same at all sites."""
     return Theta(*(np.stack(parts)[:, None] for parts in zip(*thetas, strict=True)))

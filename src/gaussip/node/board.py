@@ -19,7 +19,7 @@ class Standing(NamedTuple):
     paused: str = ""  #: why, where a message was rejected
     refused_call: str = ""  #: why the engine last refused a call
     linked: tuple[str, ...] = ()  #: authenticated names of those a link leads to
-    last_heard: Mapping[int, float] = {}  #: when a neighbour last sent something, whatever it was
+    last_received: Mapping[int, float] = {}  #: when a neighbour last sent something, whatever it was
     hellos: Mapping[int, wire.Hello] = {}  #: what the neighbours said to run
     positions: Mapping[int, int] = {}  #: the last exchange of those who did not have yet what they were asked for
     gone: Mapping[int, int] = {}  #: the exchange whose message a neighbour no longer has
@@ -56,7 +56,7 @@ class Board:
             known = getattr(self._standing, field)
             changed: Any = {field: {**known, neighbour: value}}
             self._standing = self._standing._replace(**changed)
-        if field != "last_heard" and known.get(neighbour) != value:
+        if field != "last_received" and known.get(neighbour) != value:
             self._news.set()
 
     def wait(self, seconds: float) -> None:

@@ -1,9 +1,9 @@
 """The exchange of a real site: what it sends is first in its journal, and what it misses it asks for again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from gaussip.errors import PausedError
-from gaussip.exchange import Message, wire
+from gaussip.exchange import Message, Outgoing, wire
 from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.node.board import Board
 from gaussip.node.inbox import Inbox
@@ -20,9 +20,10 @@ class DurableExchange:
     ----------
     run : the first bytes of the description's digest
     names : of all sites
-    entry : gives what is to be kept before an exchange: its number, and its message's bytes
-    check : whether a neighbour can have sent a message
-    sent : called after a message was sent, with its number, its bytes, and whether the journal was forced to disk
+    keep : keeps what is needed before an exchange, and says whether everything was forced to disk
+    fault : what is wrong with a neighbour's message
+    sent : called after an exchange's message was sent, with its number, its bytes and to whom
+    synced : called after everything was forced to disk
     idle : called now and then while neighbours are missing
     """
 
@@ -37,15 +38,16 @@ class DurableExchange:
         responder: Responder,
         waiting: Waiting,
         board: Board,
-        entry: Callable[[int, bytes, int], tuple[Entry, int]],
-        check: Callable[[Message], bool],
-        sent: Callable[[int, bytes, bool], None],
+        keep: Callable[[int, bytes, tuple[int, ...], int], bool],
+        fault: Callable[[int, Message], str],
+        sent: Callable[[int, bytes, tuple[int, ...]], None],
+        synced: Callable[[], None],
         idle: Callable[[], None],
     ) -> None:
         self._run, self._names, self._near = run, names, near
         self._journal, self._links, self._inbox = journal, links, inbox
         self._responder, self._waiting, self._board = responder, waiting, board
-        self._entry, self._check, self._sent, self._waits = entry, check, sent, idle
+        self._keep, self._fault, self._sent, self._synced, self._waits = keep, fault, sent, synced, idle
         self._number = 0
         self._kept: int | None = None  # an exchange whose message the journal has
         self.bytes_sent = 0
@@ -60,22 +62,32 @@ class DurableExchange:
         if self._kept is not None:
             for exchange in (self._kept - 1, self._kept):
                 if (kept := self._journal.message(exchange)) is not None:
-                    self._links.publish(kept)
+                    self._send(*kept)
 
-    def __call__(self, message: Message) -> Message:
-        """Send, receive, combine."""
-        number = self._number + 1
+    def __call__(self, outgoing: Outgoing) -> Mapping[int, Message]:
+        """Keep, send, and wait for what is due."""
+        number, to = self._number + 1, outgoing.to
         if number != self._kept:
-            data = wire.encode(wire.Round(self._run, self._near.index, number, wire.parts_of(message)))
-            self.bytes_sent += len(data) * len(self._near.hearers)
-            forced = self._journal.write(*self._entry(number, data, self.bytes_sent))
+            data = wire.encode(wire.Round(self._run, self._near.index, number, wire.parts_of(outgoing.message)))
+            self.bytes_sent += len(data) * len(to)
+            forced = self._keep(number, data, to, self.bytes_sent)
             self._board.update(newest=number)
-            self._links.publish(data)
-            self._sent(number, data, forced)
-        received = self._inbox.wait(number, message, self._check, self._idle)
+            self._send(data, to)
+            if to:
+                self._sent(number, data, to)
+            if forced:
+                self._synced()
+        received = self._inbox.wait(number, outgoing.due, self._fault, self._idle)
         self._waiting.end()
         self._number = number
-        return self._near.combine(message, received)
+        return received
+
+    def _send(self, data: bytes, to: tuple[int, ...]) -> None:
+        if to == tuple(self._near.receivers):
+            self._links.publish(data)
+        else:
+            for q in to:
+                self._links.send(self._names[q], data)
 
     def _idle(self, missing: set[int], waited: float) -> None:
         """Nothing came for a moment: ask, and report which neighbours the site waits for."""

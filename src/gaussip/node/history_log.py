@@ -15,7 +15,7 @@ from gaussip.node.logs import Lines
 from gaussip.phases.program import Progress
 
 FILE = "history.jsonl"
-FIELDS = ("round", "passes", "log_likelihood", "change", "disagreement", "step", "restarts", "bytes")
+FIELDS = ("round", "passes", "log_likelihood", "change", "disagreement", "step", "restarts", "exchanges", "bytes")
 
 
 class HistoryLog:

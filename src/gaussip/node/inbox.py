@@ -4,7 +4,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -28,18 +28,17 @@ class Inbox:
 
     Parameters
     ----------
-    heard : indices of the sites
     run : the first bytes of the description's digest
     limit : bytes that no message exceeds
     window : by how many exchanges a message may be ahead, or behind and still be compared
     """
 
-    def __init__(self, heard: Iterable[int], run: bytes, limit: int, window: int, rejected: Rejected) -> None:
+    def __init__(self, run: bytes, limit: int, window: int, rejected: Rejected) -> None:
         self._lock = threading.Lock()  # of the two that follow: engine threads deliver, the main thread takes
         self._waiting: deque[tuple[int, bytes]] = deque()
         self._enough = 1  # messages worth waking up for
         self._awake: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._heard, self._run, self._limit, self._window = frozenset(heard), run, limit, window
+        self._run, self._limit, self._window = run, limit, window
         self._rejected = rejected
         self._frames: dict[int, dict[int, wire.Round]] = {}
         self._digests: dict[int, dict[int, str]] = {}
@@ -56,14 +55,18 @@ class Inbox:
             self._awake.put(None)
 
     def wait(
-        self, number: int, like: Message, check: Callable[[Message], bool], idle: Callable[[set[int], float], None]
+        self,
+        number: int,
+        due: Mapping[int, Message],
+        fault: Callable[[int, Message], str],
+        idle: Callable[[set[int], float], None],
     ) -> dict[int, Message]:
-        """Everybody's message of an exchange.
+        """The messages of an exchange that are due.
 
         Parameters
         ----------
-        like : a message with the channels and shapes that are due
-        check : the algorithm's
+        due : by sender, a message with the channels and shapes that are due
+        fault : what is wrong with a sender's message, empty if nothing is
         idle : called now and then with those who are missing and the seconds waited
         """
         self._due = number
@@ -72,13 +75,13 @@ class Inbox:
         while True:
             here = self._frames.get(number, {})
             for sender in [q for q in here if q not in messages]:
-                message = self._checked(sender, here[sender], like, check)
+                message = self._checked(sender, here[sender], due.get(sender), fault)
                 if message is None:
                     del here[sender]
                     self._digests[number].pop(sender)
                 else:
                     messages[sender] = message
-            missing = self._heard - messages.keys()
+            missing = due.keys() - messages.keys()
             if not missing:
                 break
             while not self._awake.empty():  # of messages that were taken without waiting
@@ -96,7 +99,7 @@ class Inbox:
             if time.monotonic() - looked > PAUSE:
                 looked = time.monotonic()
                 idle(set(missing), looked - began)
-        self._frames.pop(number)
+        self._frames.pop(number, None)
         for old in [n for n in self._digests if n < number - self._window]:
             del self._digests[old]
         return messages
@@ -124,12 +127,14 @@ class Inbox:
         self._digests.setdefault(number, {})[sender] = digest
 
     def _checked(
-        self, sender: int, frame: wire.Round, like: Message, check: Callable[[Message], bool]
+        self, sender: int, frame: wire.Round, due: Message | None, fault: Callable[[int, Message], str]
     ) -> Message | None:
         try:
-            message = wire.message_of(frame.parts, like)
-            if not check(message):
-                raise wire.WireError("the algorithm cannot have sent such numbers")
+            if due is None:
+                raise wire.WireError(f"no message of this site is due in exchange {frame.number}")
+            message = wire.message_of(frame.parts, due)
+            if why := fault(sender, message):
+                raise wire.WireError(why)
         except wire.WireError as error:
             self._reject(sender, wire.encode(frame), str(error), frame.number)
             return None

@@ -102,8 +102,14 @@ class Entry(NamedTuple):
     exchange: int  #: the number of the exchange that is to come, counted from 1
     phase: str
     message: bytes  #: what it sends in it
+    to: tuple[int, ...]  #: who gets that; nobody, where it only waits
     bytes_sent: int  #: so far, this message included
     memory: list[Any]  #: of the phase, packed; see `packed`
+
+
+class _Sent(msgspec.Struct, array_like=True):
+    to: list[int]
+    message: bytes
 
 
 class _Kept(msgspec.Struct, array_like=True):
@@ -121,20 +127,19 @@ class Journal:
     phases : the names of all phases, in their order
     every : exchanges between two times that everything is forced to disk
     ahead : by how many exchanges a neighbour may be behind
-    longest : bytes that no message exceeds
     """
 
     RUNNING, SAFE = 2, 2  # slots of either kind
 
-    def __init__(self, folder: Path, phases: Sequence[str], every: int, ahead: int, longest: int) -> None:
-        self._folder, self._every, self._slots, self._longest = folder, every, every + 2 + ahead, longest
+    def __init__(self, folder: Path, phases: Sequence[str], every: int, ahead: int) -> None:
+        self._folder, self._every, self._slots = folder, every, every + 2 + ahead
         self._rings: dict[str, tuple[Ring, Ring]] = {}
         self._synced = 0
         self._forced: set[str] = set()  # phases with a record that survives a power failure
         self._lock = threading.Lock()  # a neighbour may ask for messages at any time
         for phase in phases:
             if self._path(phase, "state").exists() and self._path(phase, "messages").exists():
-                state, _ = self._open(phase, 0)
+                state, _ = self._open(phase, 0, 0)
                 if any(state.read(self.RUNNING + slot) for slot in range(self.SAFE)):
                     self._forced.add(phase)
         self.flush()  # a process killed before it could leaves records that are not on disk yet
@@ -142,32 +147,36 @@ class Journal:
     def _path(self, phase: str, what: str) -> Path:
         return self._folder / f"{phase}-{what}.ring"
 
-    def _open(self, phase: str, size: int) -> tuple[Ring, Ring]:
-        """The records and messages of a phase; ``size`` is that of a record, zero where the files are there."""
+    def _open(self, phase: str, size: int, longest: int) -> tuple[Ring, Ring]:
+        """The records and messages of a phase, of at most these sizes; zero where the files are there."""
         if phase not in self._rings:
             note = self._folder / f"{phase}-size.json"
             if not size:
-                size = msgspec.json.decode(note.read_bytes(), type=int)
+                size, longest = msgspec.json.decode(note.read_bytes(), type=tuple[int, int])
             else:
                 with whole(note) as partial:
-                    partial.write_bytes(msgspec.json.encode(size))
+                    partial.write_bytes(msgspec.json.encode((size, longest)))
             self._rings[phase] = (
                 Ring(self._path(phase, "state"), size, self.RUNNING + self.SAFE),
-                Ring(self._path(phase, "messages"), self._longest, self._slots),
+                Ring(self._path(phase, "messages"), longest, self._slots),
             )
         return self._rings[phase]
 
-    def write(self, entry: Entry, room: int = 0) -> bool:
+    def write(self, entry: Entry, longest: int, room: int = 0) -> bool:
         """Keep an entry before its message is sent; whether everything was forced to disk just now.
 
-        ``room`` is what an entry of its phase may grow to, where it does not keep its size.
+        Parameters
+        ----------
+        longest : bytes that no message of the phase exceeds
+        room : bytes that an entry of the phase may grow to, where it does not keep its size
         """
         record = msgspec.msgpack.encode(_Kept(entry.exchange, entry.phase, entry.bytes_sent, entry.memory))
         sync = entry.exchange % self._every == 0
         with self._lock:
             new = entry.phase not in self._forced
-            state, messages = self._open(entry.phase, max(len(record) + 9 * len(entry.memory), room))
-            messages.write(entry.exchange, entry.message)
+            size = max(len(record) + 9 * len(entry.memory), room)
+            state, messages = self._open(entry.phase, size, longest + 9 * len(entry.to) + _ROOM)
+            messages.write(entry.exchange, msgspec.msgpack.encode(_Sent(list(entry.to), entry.message)))
             state.write(entry.exchange, record, entry.exchange % self.RUNNING)
             if sync or new:
                 state.write(entry.exchange, record, self.RUNNING + self._synced % self.SAFE)
@@ -200,18 +209,20 @@ class Journal:
                 safe, slot = max(safe_ones)
                 self._synced = 1 + slot  # the newest safe record is not the next to be overwritten
         for number in sorted(whole_ones, reverse=True):
-            messages = [self.message(n) for n in range(max(safe, 1), number + 1)] or [None]
-            if None not in messages:
+            if number < 1 or any(self.message(n) is None for n in range(max(safe, 1), number)):
+                continue
+            if (sent := self.message(number)) is not None:
                 record = msgspec.msgpack.decode(whole_ones[number], type=_Kept)
-                return Entry(record.exchange, record.phase, messages[-1] or b"", record.bytes_sent, record.memory)
+                return Entry(record.exchange, record.phase, *sent, record.bytes_sent, record.memory)
         return None
 
-    def message(self, exchange: int) -> bytes | None:
-        """What was sent in an exchange, if it is still kept."""
+    def message(self, exchange: int) -> tuple[bytes, tuple[int, ...]] | None:
+        """What was sent in an exchange, and to whom, if it is still kept."""
         with self._lock:
             for _, messages in self._rings.values():
-                if (message := messages.at(exchange)) is not None:
-                    return message
+                if (record := messages.at(exchange)) is not None:
+                    sent = msgspec.msgpack.decode(record, type=_Sent)
+                    return sent.message, tuple(sent.to)
         return None
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
     mixture.feature_names_in_ = np.array(names, dtype=object)
     agreed = store.result("start")
     mixture.shrinkage_target_ = agreed.target if d.shrinkage else None
-    mixture.site_mass_ = agreed.pieces[[d.names.index(folder.site)], 0]
+    mixture.site_mass_ = np.array([store.mass()])
     return mixture
 
 
@@ -75,7 +75,7 @@ def _history(folder: SiteFolder, end: Fitted) -> dict[str, NDArray]:
         kept = history_log.read(folder.run)
     except FileError as error:  # it must not hold back the model, or the neighbours
         warnings.warn(f"{error}; the model holds the last round alone", stacklevel=2)
-        last = {**end._asdict(), "round": end.rounds, "bytes": np.nan}
+        last = {**end._asdict(), "round": end.rounds, "exchanges": np.nan, "bytes": np.nan}
         return {name: np.array([last[name]]) for name in History._fields}
     return {name: kept[name] for name in History._fields}
 

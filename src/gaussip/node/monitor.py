@@ -116,7 +116,7 @@ class Monitor:
         name = self._folder.description.common_name
         here = {q for q in self._near.all if name(self._names[q]) in linked}
         self._since = {q: self._since.get(q, now) for q in here}
-        last = {q: standing.last_heard.get(q, 0.0) for q in awaited & here}
+        last = {q: standing.last_received.get(q, 0.0) for q in awaited & here}
         silence = {q: now - max(self._since[q], heard) for q, heard in last.items()}
         if silence and all(heard >= self._since[q] for q, heard in last.items()):
             self._silent = SILENT
@@ -157,7 +157,8 @@ class Monitor:
         state = "paused" if standing.paused else "waiting" if waiting else "finished" if finished else "running"
         self._logs.status(
             site=self._folder.site, federation=d.name, run=self._folder.run.name,
-            state=state if running or finished else "stopped", phase=progress.doing, exchange=progress.exchange,
+            state=state if running or finished else "stopped", phase=progress.doing, plan=progress.plan or None,
+            exchange=progress.exchanges,
             round=progress.round, max_rounds=d.max_rounds, log_likelihood=progress.log_likelihood,
             change=progress.change, disagreement=progress.disagreement, waiting_for=waiting,
             paused=standing.paused or None,

@@ -109,9 +109,11 @@ class Responder:
             self._send(sender, wire.NotYet(self._run, self._me, newest))
             return
         for exchange in range(max(1, number), newest + 1):
-            message = self._journal.message(exchange)
-            if message is None:
+            kept = self._journal.message(exchange)
+            if kept is None:
                 self._send(sender, wire.Gone(self._run, self._me, exchange))
                 return
-            self._send_bytes(sender, message)
-            self._resent(exchange, message, sender)
+            message, to = kept
+            if sender in to:
+                self._send_bytes(sender, message)
+                self._resent(exchange, message, sender)

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from gaussip.arrays import NDArray
 from gaussip.errors import DataError, FederationError, FileError
-from gaussip.files import sync_folder, whole, write_json
+from gaussip.exchange.masks import SECRET
+from gaussip.files import whole, write_json
 from gaussip.files.archive import read, write
 from gaussip.mixture.theta import Theta
-from gaussip.phases.masked_sums import SECRET
 from gaussip.phases.program import RESULTS
 from gaussip.phases.task import LocalData
 
@@ -45,9 +44,13 @@ class RunStore:
                 "agree with the other sites to start over (gaussip site go-on DIR --from 0, at every site)"
             )
 
-    def keep_rows(self, digest: str) -> None:
+    def keep_rows(self, digest: str, mass: float) -> None:
         """From now on the rows are to stay the same."""
-        write_json(self.folder / "rows.json", {"sha256": digest})
+        write_json(self.folder / "rows.json", {"sha256": digest, "mass": mass})
+
+    def mass(self) -> float:
+        """The site's rows as they count in the fit."""
+        return float((self._read_json("rows.json") or {})["mass"])
 
     def write_done(self, names: Iterable[str]) -> None:
         """Keep which neighbours are done."""
@@ -84,44 +87,6 @@ class RunStore:
         if len(secret) != SECRET:
             raise FileError(f"{path} is damaged: it has {len(secret)} bytes, not {SECRET}; restore it")
         return secret
-
-    def add_total(self, phase: str, total: NDArray) -> None:
-        """Keep a sum of a phase, on disk before anything is sent that follows from it."""
-        path = self._totals(phase)
-        new = not path.exists()
-        try:
-            with open(path, "ab") as file:
-                np.save(file, total, allow_pickle=False)
-                file.flush()
-                os.fsync(file.fileno())
-            if new:
-                sync_folder(self.folder)
-        except OSError as error:
-            raise FileError(f"cannot keep {path}: {error.strerror}") from error
-
-    def totals(self, phase: str, number: int) -> list[NDArray]:
-        """The first so many sums of a phase; what was kept beyond is forgotten."""
-        path, totals = self._totals(phase), list[NDArray]()
-        try:
-            if number:
-                with open(path, "r+b") as file:
-                    totals = [np.load(file, allow_pickle=False) for _ in range(number)]
-                    file.truncate()
-            else:
-                self.forget_totals(phase)
-        except (OSError, EOFError, ValueError) as error:
-            raise FileError(
-                f"{path} does not hold the {number} sums that the journal counts ({error}): restore it, or agree "
-                "with the other sites to start over (gaussip site go-on DIR --from 0, at every site)"
-            ) from error
-        return totals
-
-    def forget_totals(self, phase: str) -> None:
-        """Remove the sums of a phase that begins."""
-        self._totals(phase).unlink(missing_ok=True)
-
-    def _totals(self, phase: str) -> Path:
-        return self.folder / f"{phase}-sums"
 
     def _checkpoint(self, round: int) -> Path:
         return self.folder / "checkpoints" / f"{round:010d}.npz"

@@ -11,6 +11,7 @@ from gaussip.errors import DisagreementError, FileError, GaussipError, PausedErr
 from gaussip.exchange import wire
 from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.federation.folders import SiteFolder
+from gaussip.federation.identity import SiteIdentity
 from gaussip.node.board import Board, Standing
 from gaussip.node.durable import DurableExchange
 from gaussip.node.history_log import HistoryLog
@@ -23,10 +24,12 @@ from gaussip.node.monitor import Monitor, check_certificate
 from gaussip.node.responder import Responder
 from gaussip.node.run_store import RunStore, digest_of
 from gaussip.node.shutdown import end_of, finish, stay_for_others
+from gaussip.node.sums_log import SumsLog
 from gaussip.node.waiting import Waiting
 from gaussip.phases.base import Resumed, run
 from gaussip.phases.fit import Fit, Fitted
-from gaussip.phases.program import NAMES, Program
+from gaussip.phases.fit_by_sums import FitBySums
+from gaussip.phases.program import NAMES, RESULTS, Program, longest_message
 from gaussip.phases.task import LocalData, refuse_few
 
 
@@ -51,34 +54,43 @@ class SiteRun:
         patience: float | None = None,
     ) -> None:
         self._folder, self._keep, self._watch = folder, keep, watch
+        self._checked = 0  # the round of the last checkpoint
         d, task = folder.description, folder.description.task()
         certificate_ends = check_certificate(folder)
         refuse_few(local, task)
         self._task, self._names, self._digest = task, task.sites, d.digest()
+        self._every = d.checkpoints_every
         self._run = self._digest[:12]
         me = self._names.index(folder.site)
         self._near = Neighbours(task.W, me)
-        self._hearers = [d.common_name(self._names[q]) for q in self._near.hearers]
         self._store = RunStore(folder.run)
-        self._rows = digest_of(local)
+        self._rows, self._mass = digest_of(local), float(local.rows(task, task.n_components).mass[0])
         self._store.refuse_other_rows(self._rows)
         self._store.make()
-        self._program = Program(task, me, local, self._resumed(), self._store.secret())
+        self._sums = SumsLog(folder.run)
+        me_proved = SiteIdentity(
+            bytes.fromhex(self._digest),
+            folder.site,
+            folder.key,
+            folder.certificate,
+            folder.authorities,
+            d.common_name,
+        )
+        self._program = Program(task, me, local, self._resumed(), me_proved, self._store.secret(), self._sums)
         done = {self._names.index(name): False for name in self._store.done() if name in self._names}
         self._board = Board(Standing(self._program.progress(), done=done))
         self._logs, self._history = Logs(folder.path, report), HistoryLog(folder.run)
-        identity, limit = bytes.fromhex(self._digest[:16]), task.longest_message
-        self._journal = Journal(folder.run, NAMES, d.fsync_every, task.diameter, limit)
-        window = d.fsync_every + 2 + task.diameter
-        self._inbox = inbox = Inbox(self._near.heard, identity, limit, window, self._rejected)
+        identity, limit, ahead = bytes.fromhex(self._digest[:16]), longest_message(task), task.network.longest_sum
+        self._journal = Journal(folder.run, NAMES, d.fsync_every, ahead)
+        self._inbox = inbox = Inbox(identity, limit, d.fsync_every + 2 + ahead, self._rejected)
         self._links = Links(
-            folder, {self._names[q] for q in self._near.heard}, {self._names[q] for q in self._near.all}, limit,
+            folder, {self._names[q] for q in self._near.senders}, {self._names[q] for q in self._near.all}, limit,
             self._receive,
         )  # fmt: skip
         self._responder = Responder(
             me, self._digest, limit, lambda q, data: self._links.send(self._names[q], data), self._journal, inbox,
             self._board, self._rejected,
-            resent=lambda number, data, to: self._audit(number, data, [d.common_name(self._names[to])], "again"),
+            resent=lambda number, data, to: self._audit(number, data, (to,), "again"),
             remember=lambda done: self._store.write_done(self._names[q] for q in done),
         )  # fmt: skip
         self._monitor = Monitor(
@@ -88,7 +100,8 @@ class SiteRun:
         self._waiting = Waiting(d, patience, self._board, self._logs)
         self._exchange = DurableExchange(
             identity, self._names, self._near, self._journal, self._links, inbox, self._responder,
-            self._waiting, self._board, self._entry, self._program.check, self._sent, self._show_progress,
+            self._waiting, self._board, self._keep_before, self._program.fault, self._sent, self._synced,
+            self._show_progress,
         )  # fmt: skip
 
     def _resumed(self) -> Resumed | None:
@@ -106,7 +119,7 @@ class SiteRun:
     def _receive(self, sender: str, data: bytes, alone: bool) -> None:
         """The engine's threads only enqueue."""
         index = self._names.index(sender)
-        self._board.put("last_heard", index, time.monotonic())
+        self._board.put("last_received", index, time.monotonic())
         if alone:
             self._responder.receive(index, data)
         else:
@@ -154,6 +167,7 @@ class SiteRun:
             raise PausedError(f"{error} (nothing is lost: the same command resumes the run)") from error
         finally:
             self._journal.close()
+            self._sums.close()
             self._history.close()
             self._logs.close()
 
@@ -163,28 +177,28 @@ class SiteRun:
         self._new = entry is None
         if entry is None:
             remove_old_results(self._folder)
+            self._program.start()
             return 1
-        self._program.resume(
-            entry.phase, entry.exchange, unpacked(entry.memory), self._store.known_result, self._store.totals
-        )
+        self._program.resume(entry.phase, entry.exchange, unpacked(entry.memory), self._store.known_result)
         self._show_progress()
         self._exchange.resume(entry)
         for exchange in range(self._logs.last_audited(self._run) + 1, entry.exchange + 1):
             kept = self._journal.message(exchange)
-            if kept is not None:  # the audit of what was sent just before a crash
-                self._audit(exchange, kept, self._hearers, "recovered")
+            if kept is not None and kept[1]:  # the audit of what was sent just before a crash
+                self._audit(exchange, *kept, "recovered")
         self._logs.write_audit()
         return entry.exchange
 
-    def _audit(self, exchange: int, data: bytes, to: list[str], mark: str = "") -> None:
-        self._logs.sent(self._run, exchange, len(data), wire.digest(data), to, mark)
+    def _audit(self, exchange: int, data: bytes, to: tuple[int, ...], mark: str = "") -> None:
+        names = [self._folder.description.common_name(self._names[q]) for q in to]
+        self._logs.sent(self._run, exchange, len(data), wire.digest(data), names, mark)
 
     def _computed(self) -> dict[str, Any]:
         """Meet the neighbours, run the program, and keep its end."""
         try:
             self._meet()
             self._exchange.send_again()
-            self._store.keep_rows(self._rows)  # from now on they must stay the same
+            self._store.keep_rows(self._rows, self._mass)  # from now on they must stay the same
             gc.collect()
             gc.freeze()  # what is there now stays: nobody need look at it again and again
             self._phase, self._kept = self._program.phase, set(self._program.results)
@@ -197,14 +211,14 @@ class SiteRun:
         if self._task.intervals != "none" and self._program.failure is None:
             self._logs.event(keep_intervals(self._folder, self._program))
         self._history.sync()
-        return finish(self._program, self._store, self._journal, self._logs)
+        return finish(self._program, self._store, self._journal, self._sums, self._logs)
 
     def _meet(self) -> None:
         """Wait for the neighbours, and see that they run the same thing.
 
         A site that resumes needs only those it receives from: others may be done with it, and gone.
         """
-        began, others = time.monotonic(), self._near.all if self._new else self._near.heard
+        began, others = time.monotonic(), self._near.all if self._new else self._near.senders
         while True:
             hellos = self._board.read().hellos
             absent = {q for q in others if q not in hellos}
@@ -232,32 +246,32 @@ class SiteRun:
                 "numbers must be the same; install the same version at both"
             )
 
-    def _entry(self, number: int, data: bytes, bytes_sent: int) -> tuple[Entry, int]:
-        """What the journal keeps before a message is sent, and the room that it may take later."""
+    def _keep_before(self, number: int, data: bytes, to: tuple[int, ...], bytes_sent: int) -> bool:
+        """What the journal keeps before a message is sent; whether it forced everything to disk."""
         phase = self._program.phase
-        return Entry(number, phase.name, data, bytes_sent, packed(phase.memory)), phase.room
+        entry = Entry(number, phase.name, data, to, bytes_sent, packed(phase.memory))
+        return self._journal.write(entry, phase.longest, phase.room)
 
-    def _sent(self, number: int, data: bytes, forced: bool) -> None:
-        self._audit(number, data, self._hearers)
-        if forced:
-            self._logs.write_audit()
-            self._history.sync()
+    def _sent(self, number: int, data: bytes, to: tuple[int, ...]) -> None:
+        self._audit(number, data, to)
+
+    def _synced(self) -> None:
+        self._logs.write_audit()
+        self._history.sync()
 
     def _after(self, program: Program) -> None:
         """Keep what an exchange led to before the next message follows from it."""
-        fitting, every = isinstance(program.phase, Fit), self._folder.description.checkpoint_every
-        if isinstance(self._phase, Fit) and self._history.wants(program.round, program.over or not fitting):
+        fitting = isinstance(program.phase, Fit | FitBySums)
+        was_fitting = isinstance(self._phase, Fit | FitBySums)
+        if was_fitting and self._history.wants(program.round, program.over or not fitting):
             self._history.add(program.progress(), self._exchange.bytes_sent)
-        if self._phase.new_total is not None:
-            self._store.add_total(self._phase.name, self._phase.new_total)
-        for name in [name for name in program.results if name not in self._kept]:
+        for name in [name for name in program.results if name in RESULTS and name not in self._kept]:
             self._store.write_result(name, program.results[name])
             self._report(name)
             self._kept.add(name)
-        if fitting and not program.over and program.round and program.round % every == 0:
+        if fitting and not program.over and program.round > self._checked and program.round % self._every == 0:
+            self._checked = program.round
             self._store.write_checkpoint(program.round, program.estimate())
-        if program.phase is not self._phase:
-            self._store.forget_totals(program.phase.name)  # of a beginning that a power failure undid
         self._phase = program.phase
         self._board.raise_trouble()
         if self._board.progress_wanted.is_set():

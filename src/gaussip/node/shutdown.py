@@ -3,25 +3,29 @@
 import time
 from typing import Any
 
-from gaussip.errors import CollapseError, PausedError
+from gaussip import errors
+from gaussip.errors import CollapseError, GaussipError, PausedError
 from gaussip.exchange.neighbourhood import Neighbours
+from gaussip.federation.faults import as_key
 from gaussip.node.board import Board, Standing
 from gaussip.node.journal import Journal
 from gaussip.node.logs import Logs
 from gaussip.node.responder import Responder
 from gaussip.node.run_store import RunStore
+from gaussip.node.sums_log import SumsLog
 from gaussip.node.waiting import SOON
 from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Program
 
+REMEDY = "All sites stopped; try fewer components, another start or a larger reg_covar"
 GRACE = 1.0  # seconds that a site stays on to answer neighbours that are a moment later
 SILENT = 30.0  # seconds after which a neighbour that needs nothing of this site is taken to have left
 
 
-def finish(program: Program, store: RunStore, journal: Journal, logs: Logs) -> dict[str, Any]:
+def finish(program: Program, store: RunStore, journal: Journal, sums: SumsLog, logs: Logs) -> dict[str, Any]:
     """Keep how the run ended on disk: from now on the site needs nobody."""
     progress, error = program.progress(), program.failure
-    failure = None if error is None else {"site": error.site, "component": error.component, "cause": error.cause}
+    failure = None if error is None else record_of(error)
     converged = error is None and program.results["fit"].converged
     end = {"acknowledged": False, "rounds": progress.round, "exchanges": program.exchanges, "failure": failure}
     if error is None:
@@ -29,6 +33,7 @@ def finish(program: Program, store: RunStore, journal: Journal, logs: Logs) -> d
     journal.flush()
     logs.write_audit()
     store.write_end(**end)
+    sums.remove()
     logs.event("finished", round=progress.round, converged=converged, failure=failure)
     return end
 
@@ -53,7 +58,7 @@ def stay_for_others(
     while True:
         board.raise_trouble()
         standing, waited = board.read(), time.monotonic() - began
-        needing, unaware = set(near.hearers) - set(standing.done), _unaware(near, standing, began)
+        needing, unaware = set(near.receivers) - set(standing.done), _unaware(near, standing, began)
         impatient = patience is not None and waited > patience
         if not needing and (impatient or not unaware):
             break
@@ -78,16 +83,31 @@ def stay_for_others(
 def _unaware(near: Neighbours, standing: Standing, began: float) -> set[int]:
     """Those who stay for this site, and have not said yet that they know it is done."""
     silent = time.monotonic() - SILENT
-    last = {q: max(began, standing.last_heard.get(q, began)) for q in near.heard}
-    return {q for q in near.heard if not standing.done.get(q) and last[q] > silent}
+    last = {q: max(began, standing.last_received.get(q, began)) for q in near.senders}
+    return {q for q in near.senders if not standing.done.get(q) and last[q] > silent}
 
 
 def end_of(store: RunStore, end: dict[str, Any]) -> Fitted:
     """What a run ended with, or the error that it ended with."""
-    if (failure := end["failure"]) is not None:
-        raise CollapseError(
-            failure["site"], failure["component"], end["rounds"], failure["cause"],
-            "All sites stopped; try fewer components, another start or a larger reg_covar",
-        )  # fmt: skip
+    if end["failure"] is not None:
+        raise error_of(end["failure"])
     fitted: Fitted = store.result("fit")
     return fitted
+
+
+def record_of(error: GaussipError) -> dict[str, Any]:
+    """An error as it is kept."""
+    kept: dict[str, Any] = {"error": type(error).__name__, "text": error.worded(as_key), "fields": error.fields()}
+    if isinstance(error, CollapseError):
+        kept["collapse"] = [error.site, error.component, error.round, error.cause, error.label]
+    return kept
+
+
+def error_of(kept: dict[str, Any]) -> GaussipError:
+    """The error of which this was kept."""
+    if "collapse" in kept:
+        site, component, round, cause, label = kept["collapse"]
+        return CollapseError(site, component, round, cause, REMEDY, label)
+    kind = getattr(errors, kept["error"], GaussipError)
+    error: GaussipError = kind(f"{kept['text']}; all sites stopped", **kept["fields"])
+    return error

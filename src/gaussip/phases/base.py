@@ -7,14 +7,14 @@ numbers that can be kept after any exchange and put back. What all sites know at
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 from gaussip.arrays import NDArray
-from gaussip.exchange import Exchange, Message
+from gaussip.errors import GaussipError
+from gaussip.exchange import Exchange, Message, Outgoing
+from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.mixture.theta import Theta
 from gaussip.phases.task import LocalData, Task
 from gaussip.rows.basis import Basis
@@ -28,6 +28,57 @@ class Resumed(NamedTuple):
     basis: Basis | None  #: the first run's
 
 
+class Identity(Protocol):
+    """How a site proves who it is, and checks who others are."""
+
+    run: bytes  #: a digest of what all sites agreed to run
+
+    def announcement(self, public: bytes, rows: float) -> bytes:
+        """The site's public keys and, if it may be known, its number of rows, signed."""
+        ...
+
+    def checked(self, site: str, announcement: bytes) -> tuple[bytes, float]:
+        """The keys and rows that a site announced; raises CertificateError where it did not sign them."""
+        ...
+
+
+class Kept(Protocol):
+    """What a run keeps of its sums, so that none of a site's parts is ever made twice."""
+
+    def part(self, phase: str, number: int) -> NDArray | None:
+        """The part that this site sent of a sum; None where it has sent none."""
+        ...
+
+    def keep_part(self, phase: str, number: int, words: NDArray) -> None:
+        """Keep a part, before it is sent."""
+        ...
+
+    def keep_total(self, phase: str, number: int, words: NDArray) -> None:
+        """Keep a total; it is on disk before the next part is sent."""
+        ...
+
+    def totals(self, phase: str, number: int) -> list[NDArray]:
+        """The first so many totals of a phase."""
+        ...
+
+
+class NothingKept:
+    """A run that dies with its process."""
+
+    def part(self, phase: str, number: int) -> None:
+        """Parts are made again."""
+
+    def keep_part(self, phase: str, number: int, words: NDArray) -> None:
+        """Nothing is kept."""
+
+    def keep_total(self, phase: str, number: int, words: NDArray) -> None:
+        """Nothing is kept."""
+
+    def totals(self, phase: str, number: int) -> list[NDArray]:
+        """There are none."""
+        return []
+
+
 @dataclass(frozen=True)
 class Context:
     """What a site has before any exchange."""
@@ -35,8 +86,15 @@ class Context:
     task: Task
     index: int
     local: LocalData
-    resumed: Resumed | None  #: of a run that continues another's checkpoint
-    secret: bytes  #: that no other site knows, the same whenever the run is resumed: it masks parts of sums
+    resumed: Resumed | None = None  #: of a run that continues another's checkpoint
+    identity: Identity | None = None  #: of a real site; without, nothing is signed or hidden
+    secret: bytes = b""  #: that no other site knows, the same whenever the run is resumed
+    kept: Kept = field(default_factory=NothingKept)
+
+    @property
+    def near(self) -> Neighbours:
+        """The site's neighbours."""
+        return Neighbours(self.task.W, self.index)
 
     def reduced(self, basis: Basis) -> Context:
         """The same with the rows in a basis."""
@@ -51,7 +109,8 @@ class Phase(ABC):
     doing: str  #: for people
     memory: Any
     room: int = 0  #: bytes that the memory may grow to; zero where it keeps its size
-    new_total: NDArray | None = None  #: a sum that ended in the last exchange, to be kept beside the memory
+    longest: int  #: bytes that no message of the phase exceeds
+    failure: GaussipError | None = None  #: that ended the phase at all sites
 
     @classmethod
     @abstractmethod
@@ -61,7 +120,7 @@ class Phase(ABC):
     @property
     @abstractmethod
     def over(self) -> bool:
-        """Whether its result is known."""
+        """Whether its result is known, or all sites have failed."""
 
     @property
     @abstractmethod
@@ -69,38 +128,38 @@ class Phase(ABC):
         """What the phase ends with: a NamedTuple of arrays and numbers."""
 
     @abstractmethod
-    def message(self) -> Message:
-        """What the neighbours get."""
+    def outgoing(self) -> Outgoing:
+        """The site's side of the next exchange."""
 
     @abstractmethod
-    def check(self, message: Message) -> bool:
-        """Whether a neighbour can have sent this."""
+    def fault(self, sender: int, message: Message) -> str:
+        """What is wrong with a neighbour's message; empty if nothing is."""
 
     @abstractmethod
-    def absorb(self, heard: Message) -> None:
-        """One exchange: the neighbours' messages, combined."""
+    def absorb(self, received: Mapping[int, Message]) -> None:
+        """One exchange: the neighbours' messages."""
 
-    def n_totals(self, memory: Any) -> int:
-        """How many sums are kept beside a memory."""
-        return 0
+    def start(self) -> None:  # noqa: B027
+        """Before the first exchange, unless the phase is resumed."""
 
-    def resume(self, memory: Any, totals: Sequence[NDArray]) -> None:
-        """Continue from a memory that was kept, and the sums that were kept beside it."""
+    def resume(self, memory: Any) -> None:
+        """Continue from a memory that was kept, instead."""
         self.memory = memory
 
 
 def run(machine: Any, exchange: Exchange, watch: Callable[[Any], None] = lambda _: None) -> None:
     """Run one site's program, or a phase of it; what carries the messages is the exchange's business."""
     while not machine.over:
-        machine.absorb(exchange(machine.message()))
+        machine.absorb(exchange(machine.outgoing()))
         watch(machine)
 
 
-def run_together(machines: Sequence[Any], exchange: Exchange, watch: Callable[[Any], None] = lambda _: None) -> None:
-    """The same for all sites in this process; the exchange takes the sites along the first axis."""
+def run_together(machines: Sequence[Any], watch: Callable[[Any], None] = lambda _: None) -> None:
+    """The same for all sites, in this process."""
     while not machines[0].over:
-        sent = [machine.message() for machine in machines]
-        heard = exchange({channel: np.stack([message[channel] for message in sent]) for channel in sent[0]})
+        sides = [machine.outgoing() for machine in machines]
         for m, machine in enumerate(machines):
-            machine.absorb({channel: values[m] for channel, values in heard.items()})
+            for sender in sides[m].due:
+                assert m in sides[sender].to, f"site {m} waits for {sender}, which sends it nothing"
+            machine.absorb({sender: sides[sender].message for sender in sides[m].due})
         watch(machines[0])

@@ -1,10 +1,7 @@
-"""How sites agree on a basis of principal components.
+"""How sites agree on a basis of principal components, by sums.
 
-MEAN      the average of (rows, sums): the number of rows and the mean of all
-SCATTER   the average of the squares and products about that mean, a chunk after the other
-SIZE      the first site, which alone decomposes the covariance, floods how many components it keeps
-BASIS     it floods the basis, a chunk after the other; the others check it against the covariance they know
-DIGESTS   all flood the digest of what they have, and check that it is the same everywhere
+The number of rows and their mean; then their squares and products about it. One site, the first, decomposes the
+covariance and sends the basis to all, to the last bit; every site sees that it fits the covariance that it knows.
 """
 
 from __future__ import annotations
@@ -15,211 +12,109 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, DisagreementError
-from gaussip.exchange import Message
+from gaussip.exchange.codes import Fixed, Wide
+from gaussip.exchange.questions import Ask, Replicated, broadcast
 from gaussip.mixture.theta import vech
-from gaussip.phases import averaging
-from gaussip.phases.base import Context, Phase
-from gaussip.phases.flooding import Flood
-from gaussip.phases.task import Wanted
-from gaussip.rows.basis import Basis, decomposed, fits
+from gaussip.phases.base import Context
+from gaussip.phases.summing import Computation, held_by
+from gaussip.phases.task import Reduction
+from gaussip.rows.basis import Basis, decomposed, fits, scale_of
+from gaussip.rows.held import Held
 
-MEAN, SCATTER, SIZE, BASIS, DIGESTS = range(5)
-NOT_AVERAGED = averaging.Mixed(np.empty(0), np.empty(0), 0)
-
-
-class Memory(NamedTuple):
-    """All that a site must remember between two exchanges."""
-
-    part: int  #: MEAN to DIGESTS
-    done: int  #: numbers of this part that are agreed
-    mixed: averaging.Mixed  #: what is being averaged
-    flood: Flood  #: what is being flooded
-    known: NDArray  #: (1 + p,), the number of rows and the mean, after MEAN
-    covariance: NDArray  #: its vech, as far as it is agreed
-    flat: NDArray  #: the basis as one vector, as far as it is known
+PRECISE = Fixed(52)  # of covariances in standard units, divided by the number of rows
 
 
-class BasisPhase(Phase):
-    """One site's part.
+class Summary(NamedTuple):
+    """What all sites know of their rows."""
 
-    Parameters
-    ----------
-    X : (n, p), the site's rows
-    index : the site's
-    """
+    n_rows: float
+    mean: NDArray  #: (p,)
+    covariance: NDArray  #: its vech
+
+
+def ask_summary(n_features: int) -> Replicated[Summary]:
+    """The number of rows that count, their mean and covariance."""
+
+    def counted(held: Held) -> NDArray:
+        rows = [np.concatenate([[float(len(x))], x.sum(axis=0)]) for x in map(held.counting, range(len(held.values)))]
+        return np.stack(rows)
+
+    total = yield Ask(counted, Wide())
+    n_rows, mean = float(total[0]), total[1:] / total[0]
+
+    def squared(held: Held) -> NDArray:
+        apart = (x - mean for x in map(held.counting, range(len(held.values))))
+        return np.stack([(z**2).sum(axis=0) for z in apart])
+
+    variances = (yield Ask(squared, Wide())) / max(n_rows - 1, 1.0)
+    scale = scale_of(variances, mean, n_rows)
+    squares = np.asarray(vech(scale[:, None] * scale))
+
+    def multiplied(held: Held) -> NDArray:
+        apart = ((x - mean) / scale for x in map(held.counting, range(len(held.values))))
+        return np.stack([np.asarray(vech(z.T @ z)) / n_rows for z in apart])
+
+    total = yield Ask(multiplied, PRECISE)
+    return Summary(n_rows, mean, total * squares * (n_rows / max(n_rows - 1, 1.0)))
+
+
+def ask_basis(summary: Summary, wanted: Reduction, first: str) -> Replicated[Basis]:
+    """The basis that the first site, of this name, computes from what all know."""
+    p = len(summary.mean)
+    keep, standardise, most = wanted
+
+    def flat_size(d: int) -> int:
+        return 2 + 2 * p + d * (1 + p)
+
+    n_rows, mean, covariance = summary
+    if n_rows < 2 or (isinstance(keep, int) and keep > n_rows):
+        raise DataError(f"{keep} components are more than the {n_rows:g} rows of all sites have; keep fewer")
+    computed = decomposed(n_rows, mean, covariance, keep, standardise)
+    size = yield broadcast(np.array([float(len(computed.variances))]))
+    d = float(size[0])
+    if d == 0:
+        raise DataError("all features are constant, at all sites: there is no variance to keep")
+    if not (d.is_integer() and 1 <= d <= p):
+        raise _disagreement(first, f"a basis of {d:g} components, of {p} features")
+    if d > most:
+        raise DataError(
+            f"{keep:g} of the variance needs {d:g} components, more than the {most} allowed; keep less, or allow more"
+        )
+    mine = np.concatenate([np.ravel(part) for part in computed])
+    flat = yield broadcast(mine if mine.size == flat_size(int(d)) else np.zeros(flat_size(int(d))))
+    count, centre, scale, whole, variances, components = np.split(flat, np.cumsum([1, p, p, 1, int(d)]))
+    basis = Basis(count[0, ...], centre, scale, whole[0, ...], variances, components.reshape(int(d), p))
+    if not np.isfinite(flat).all() or not fits(basis, mean, covariance, standardise):
+        raise _disagreement(first, "a basis that does not fit the covariance known to all")
+    return basis
+
+
+def _disagreement(first: str, what: str) -> DisagreementError:
+    text = f"{first}, which computes the basis, sent {what}"
+    return DisagreementError(f"{text}: start over at all sites, with one version")
+
+
+class BasisPhase(Computation):
+    """One site's part."""
 
     name = "basis"
     doing = "reducing"
 
-    def __init__(self, X: NDArray, index: int, wanted: Wanted) -> None:
-        self._X, self._index, self.wanted = X, index, wanted
-        self.room = wanted.room
-        self._contributed: NDArray | None = None  # to the present part
-        self._basis: Basis | None = None
-        empty = np.empty(0)
-        self.memory = self._begun(Memory(MEAN, 0, NOT_AVERAGED, Flood(np.empty((1, 0)), 0), empty, empty, empty))
-
     @classmethod
     def begin(cls, context: Context, results: dict[str, Any]) -> BasisPhase | None:
         """Where features are reduced, from the rows that count."""
-        wanted, local = context.task.wanted, context.local
+        wanted, p = context.task.reduction, context.task.n_features
         if wanted is None or context.resumed is not None:
             return None
-        return cls(local.X if local.weights is None else local.X[local.weights > 0], context.index, wanted)
+        return cls(context, results, _ask_all(p, wanted, context.task.sites[0]), held_by(context), most_words(p))
 
-    @property
-    def over(self) -> bool:
-        """Whether the basis is agreed on."""
-        return self._basis is not None
 
-    @property
-    def result(self) -> Basis:
-        """The same at all sites."""
-        assert self._basis is not None
-        return self._basis
+def _ask_all(n_features: int, wanted: Reduction, first: str) -> Replicated[Basis]:
+    summary = yield from ask_summary(n_features)
+    return (yield from ask_basis(summary, wanted, first))
 
-    @property
-    def share_done(self) -> float:
-        """Of the work, about."""
-        memory = self.memory
-        return float((memory.part + memory.done / max(1, len(memory.covariance))) / (DIGESTS + 1))
 
-    def resume(self, memory: Memory, totals: Any) -> None:
-        """Continue from what was remembered; the site's own contribution is computed again."""
-        self.memory, self._contributed = memory, None
-
-    def message(self) -> Message:
-        """The vector being averaged, or what is flooded."""
-        memory = self.memory
-        return {"mean": memory.mixed.y} if memory.part <= SCATTER else memory.flood.message()
-
-    def check(self, message: Message) -> bool:
-        """What is averaged is finite, which every exchange looks at; what is flooded agrees with what is known."""
-        return bool(self.memory.part <= SCATTER) or self.memory.flood.agrees(message)
-
-    def absorb(self, heard: Message) -> None:
-        """One exchange; at the end of a piece the next begins, at the end of a part the next part."""
-        memory, wanted = self.memory, self.wanted
-        if memory.part <= SCATTER:
-            mixed = averaging.after(memory.mixed, heard["mean"], wanted.plan)
-            self.memory = memory._replace(mixed=mixed)
-            if mixed.stage == len(wanted.plan.steps):
-                self._agreed(mixed.y)
-        else:
-            flood = memory.flood.after(heard)
-            self.memory = memory._replace(flood=flood)
-            if flood.stage == wanted.diameter:
-                self._agreed(flood.table.ravel())
-
-    def _agreed(self, piece: NDArray) -> None:
-        """A piece is agreed on."""
-        memory, wanted, M = self.memory, self.wanted, len(self.wanted.sites)
-        end = memory.done + len(piece)
-        if memory.part == MEAN:
-            known = np.concatenate([[np.round(M * piece[0])], piece[1:] / piece[0]])
-            self._refuse_few(known[0])
-            self._next(memory._replace(part=SCATTER, known=known, covariance=np.zeros(wanted.n_covariances)))
-        elif memory.part == SCATTER:
-            memory.covariance[memory.done : end] = piece * (M / (memory.known[0] - 1))
-            self._go_on(end, len(memory.covariance), SIZE)
-        elif memory.part == SIZE:
-            d = self._checked_size(float(piece[0]))
-            flat = np.zeros(wanted.flat_size(d)) if self._index else self._decomposed(memory)
-            self._next(memory._replace(part=BASIS, flat=flat))
-        elif memory.part == BASIS:
-            if not np.isfinite(piece).all():
-                raise self._disagreement("an incomplete basis")
-            memory.flat[memory.done : end] = piece
-            self._go_on(end, len(memory.flat), DIGESTS)
-        else:
-            self._compare(piece)
-
-    def _go_on(self, done: int, size: int, then: int) -> None:
-        if done < size:
-            self.memory = self._begun(self.memory._replace(done=done))
-        else:
-            self._next(self.memory._replace(part=then))
-
-    def _next(self, memory: Memory) -> None:
-        self._contributed = None
-        self.memory = self._begun(memory._replace(done=0))
-
-    def _begun(self, memory: Memory) -> Memory:
-        """The memory with the next piece of its part on the way."""
-        if self._contributed is None:
-            self._contributed = self._contribution(memory)
-        piece = self._contributed[memory.done : memory.done + self.wanted.longest].copy()
-        if memory.part <= SCATTER:
-            return memory._replace(mixed=averaging.begin(piece, self.wanted.plan, self._index))
-        flood = Flood(piece[None], 0)
-        if memory.part == DIGESTS:
-            flood = Flood.of_site(piece, self._index, len(self.wanted.sites))
-        return memory._replace(mixed=NOT_AVERAGED, flood=flood)
-
-    def _contribution(self, memory: Memory) -> NDArray:
-        """All that the site contributes to a part; minus infinity where the first site alone does."""
-        wanted = self.wanted
-        if memory.part == MEAN:
-            return np.concatenate([[float(len(self._X))], self._X.sum(axis=0)])
-        if memory.part == SCATTER:
-            apart = self._X - memory.known[1:]
-            return np.asarray(vech(apart.T @ apart))
-        if memory.part == DIGESTS:
-            return np.array([self._digest(memory)])
-        if self._index != 0:
-            return np.full(1 if memory.part == SIZE else len(memory.flat), -np.inf)
-        if memory.part == SIZE:
-            n_components = (len(self._decomposed(memory)) - wanted.flat_size(0)) // (1 + wanted.n_features)
-            return np.array([float(n_components)])
-        return memory.flat.copy()
-
-    def _decomposed(self, memory: Memory) -> NDArray:
-        """The first site's basis as one vector."""
-        wanted, known = self.wanted, memory.known
-        basis = decomposed(known[0], known[1:], memory.covariance, wanted.keep, wanted.standardise)
-        return np.concatenate([np.ravel(part) for part in basis])
-
-    def _checked_size(self, d: float) -> int:
-        """The number of components that the first site sent; what cannot work is refused at every site."""
-        wanted = self.wanted
-        if d == 0:
-            raise DataError("all features are constant, at all sites: there is no variance to keep")
-        if not (d.is_integer() and 1 <= d <= wanted.n_features):
-            raise self._disagreement(f"a basis of {d:g} components, of {wanted.n_features} features")
-        if d > wanted.most:
-            raise DataError(
-                f"{wanted.keep:g} of the variance needs {d:g} components, more than the {wanted.most} allowed; keep "
-                "less, or allow more"
-            )
-        return int(d)
-
-    def _unflattened(self, memory: Memory) -> Basis:
-        p = self.wanted.n_features
-        d = (len(memory.flat) - 2 - 2 * p) // (1 + p)
-        count, mean, scale, total, variances, components = np.split(memory.flat, np.cumsum([1, p, p, 1, d]))
-        return Basis(count[0, ...], mean, scale, total[0, ...], variances, components.reshape(d, p))
-
-    def _digest(self, memory: Memory) -> float:
-        """A number of 48 bits that stands for the basis; refused where the basis does not fit the rows."""
-        basis = self._unflattened(memory)
-        if not fits(basis, memory.known[1:], memory.covariance, self.wanted.standardise):
-            raise self._disagreement("a basis that does not fit the covariance known here")
-        return float(int(basis.digest()[:12], 16))
-
-    def _compare(self, digests: NDArray) -> None:
-        others = np.flatnonzero(digests != digests[self._index])
-        if others.size:
-            sites = self.wanted.sites
-            raise DisagreementError(
-                f"{sites[int(others[0])]} has another basis than {sites[self._index]}: start over at all sites"
-            )
-        self._basis = self._unflattened(self.memory)
-
-    def _disagreement(self, what: str) -> DisagreementError:
-        text = f"{self.wanted.sites[0]}, which computes the basis, sent {what}"
-        return DisagreementError(f"{text}: start over at all sites, with one version")
-
-    def _refuse_few(self, count: float) -> None:
-        keep = self.wanted.keep
-        if count < 2 or (isinstance(keep, int) and keep > count):
-            raise DataError(f"{keep} components are more than the {count:g} rows of all sites have; keep fewer")
+def most_words(n_features: int) -> int:
+    """The words of the longest question."""
+    p = n_features
+    return max(Wide().words(1 + p), p * (p + 1) // 2, 2 + 2 * p + p * (1 + p))

@@ -1,23 +1,25 @@
-"""The fit at one site: rounds, until all sites have settled, one has failed, or the rounds run out."""
+"""The fit at one site by gossip: rounds, until all sites have settled, one has failed, or the rounds run out."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gaussip.algorithms import Info
-from gaussip.algorithms.base import finish_round
-from gaussip.algorithms.site import Site, site_facts
+from gaussip.algorithms.base import SUMS, finish_round
+from gaussip.algorithms.site import site_facts_at
 from gaussip.arrays import NDArray
-from gaussip.errors import CollapseError, StartError
-from gaussip.exchange import Message
-from gaussip.mixture.theta import Theta, broadcast
+from gaussip.errors import CollapseError
+from gaussip.exchange import Message, Outgoing
+from gaussip.mixture.theta import Theta, broadcast, width
+from gaussip.mixture.units import Unit
 from gaussip.mixture.validity import REMEDY, collapse_error, healthy
 from gaussip.phases.base import Context, Phase
-from gaussip.phases.survey import Agreed, agreed_start, facts_of, rows_of
+from gaussip.phases.task import Task
 from gaussip.rows.moments import Shrinkage, prepared
-from gaussip.starts.search.standard import unit_of_extents
+from gaussip.rows.rows import Rows
 
 ELSEWHERE = "all sites stopped together"  #: what a site knows of a collapse at another
 
@@ -52,45 +54,57 @@ class Fitted(NamedTuple):
         return Theta(np.asarray(self.weights), np.asarray(self.means), np.asarray(self.covariances))
 
 
+class Laid(NamedTuple):
+    """What a fit is made from, in standard units where the sites scale their features."""
+
+    rows: Rows  #: (1,), the site's
+    start: Theta
+    shrinkage: Shrinkage | None
+    unit: Unit | None  #: of the features; None where they keep their units
+
+    @classmethod
+    def of(cls, context: Context, results: dict[str, Any]) -> Laid:
+        """From what all sites agreed on."""
+        task, local, agreed = context.task, context.local, results["start"]
+        start, target, unit = agreed.theta, agreed.target, None
+        if task.scale:
+            unit = results["facts"].unit
+            local = local._replace(X=unit.standard_rows(local.X))
+            start, target = unit.standard_theta(start), target / unit.squares
+        shrinkage = Shrinkage(task.shrinkage, target) if task.shrinkage else None
+        return cls(local.rows(task, len(start.weights)), start, shrinkage, unit)
+
+    def original(self, theta: Theta) -> Theta:
+        """A mixture in the units of the table."""
+        return theta if self.unit is None else self.unit.original_theta(theta)
+
+
 class Fit(Phase):
     """The rounds of one site."""
 
     name = "fit"
     doing = "fitting"
 
-    def __init__(self, context: Context, agreed: Agreed) -> None:
-        self._task, self._index = context.task, context.index
-        start, target, local = agreed.start, agreed.target, context.local
-        n_components = len(start.weights)  # a search may have chosen fewer than the most that were looked at
-        facts = facts_of(agreed.pieces, self._task)
-        if self._task.unlabelled_weight == 0 and (facts.classes is None or not (facts.classes.counts > 0).all()):
-            raise StartError(
-                "with unlabelled_weight = 0 only labelled rows count, and not every component has some at any "
-                "site: label some, or agree on a larger weight"
-            )
-        if self._task.scale:
-            self._unit = unit_of_extents(facts.extents)
-            local = local._replace(X=self._unit.standard_rows(local.X))
-            start, target = self._unit.standard_theta(start), target / self._unit.squares
-        shrinkage = Shrinkage(self._task.shrinkage, target) if self._task.shrinkage else None
-        rows = rows_of(local, self._task, n_components)
-        self._measure = prepared(rows, n_components, self._task.reg_covar, shrinkage)
-        self._algorithm = self._task.algorithm
-        places = site_facts(facts.mass, self._task.W, self._task.weighting)
-        state = self._algorithm.init(start, Site(*(part[self._index, ...] for part in places)))
+    def __init__(self, context: Context, results: dict[str, Any]) -> None:
+        task = self._task = context.task
+        self._index, self._near, self._algorithm = context.index, context.near, context.task.algorithm
+        self._laid = laid = Laid.of(context, results)
+        K = len(laid.start.weights)  # a search may have chosen fewer than the most that were looked at
+        self._measure = prepared(laid.rows.site(0), K, task.reg_covar, laid.shrinkage)
+        mass, total = float(laid.rows.mass[0]), float(results["facts"].mass)
+        place = site_facts_at(context.index, mass, task.W, task.weighting, total)
+        state = self._algorithm.init(laid.start, place)
         self.memory = Memory(state, 0, 0, float("nan"))
-        self.failure: CollapseError | None = None  #: that ended the fit at all sites
+        self.longest = most_bytes(task)
         self._collapse: CollapseError | None = None  # at this site, if there was one
         self._info: Info | None = None
         self._sent: Message = {}
-        self._heard: Message = {}
+        self._received: Message = {}
 
     @classmethod
-    def begin(cls, context: Context, results: dict[str, Any]) -> Fit:
-        """From what all sites agreed on."""
-        if "start" not in results:
-            results["start"] = agreed_start(context, results)
-        return cls(context, results["start"])
+    def begin(cls, context: Context, results: dict[str, Any]) -> Fit | None:
+        """Where the algorithm gossips."""
+        return None if context.task.algorithm.source == SUMS else cls(context, results)
 
     @property
     def info(self) -> Info:
@@ -112,6 +126,11 @@ class Fit(Phase):
         return self.memory.passes > 0 and self.change <= self._task.tol
 
     @property
+    def round(self) -> int:
+        """Rounds so far."""
+        return int(self.memory.round)
+
+    @property
     def over(self) -> bool:
         """In the same round at all sites."""
         return self.failure is not None or self.converged or self.memory.round >= self._task.max_rounds
@@ -125,18 +144,20 @@ class Fit(Phase):
             self.disagreement, float(info.step), int(info.restarts),
         )  # fmt: skip
 
-    def message(self) -> Message:
-        """The algorithm's."""
+    def outgoing(self) -> Outgoing:
+        """The algorithm's message, to all who receive from the site."""
         self._sent = self._algorithm.message(self.memory.state)
-        return self._sent
+        return self._near.gossip(self._sent)
 
-    def check(self, message: Message) -> bool:
-        """The algorithm's."""
-        return bool(self._algorithm.check(message, self.memory.state))
+    def fault(self, sender: int, message: Message) -> str:
+        """What the algorithm cannot have sent."""
+        sound = self._algorithm.check(message, self.memory.state)
+        return "" if sound else "the algorithm cannot have sent such numbers"
 
-    def absorb(self, heard: Message) -> None:
+    def absorb(self, received: Mapping[int, Message]) -> None:
         """One round."""
-        before, self._heard, failed = self.memory, heard, bool(self.info.failing)
+        heard = self._near.combine(self._sent, received)
+        before, self._received, failed = self.memory, heard, bool(self.info.failing)
         number = before.round + 1
         with np.errstate(all="ignore"):  # a component that collapses divides by zero
             state, step = finish_round(self._algorithm, before.state, heard, self._measure)
@@ -171,14 +192,19 @@ class Fit(Phase):
     @property
     def disagreement(self) -> float:
         """How far the site is from its neighbours' average, relative to its own numbers: the largest of features."""
-        if "mean" not in self._heard:
+        if "mean" not in self._received:
             return float("nan")
-        sent, heard = self._sent["mean"], self._heard["mean"]
+        sent, heard = self._sent["mean"], self._received["mean"]
         size = np.sqrt(np.mean(sent * sent, axis=0))
         apart = np.sqrt(np.mean((heard - sent) ** 2, axis=0))
         return float(np.max(apart[size > 0] / size[size > 0], initial=0.0))
 
     def estimate(self) -> Theta:
         """The site's mixture, in the units of the table."""
-        theta = self._algorithm.estimate(self.memory.state)
-        return self._unit.original_theta(theta) if self._task.scale else theta
+        return self._laid.original(self._algorithm.estimate(self.memory.state))
+
+
+def most_bytes(task: Task) -> int:
+    """Bytes that no message of gossip exceeds: a few vectors, or the list of who receives from whom."""
+    M = len(task.sites)
+    return 8 * int(M * (M // 24 + 2) + 4 * task.n_components * width(task.n_features)) + 1024

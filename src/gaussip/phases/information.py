@@ -1,7 +1,7 @@
 """The information that all rows hold about the estimate, summed over the sites: for standard errors.
 
-The first sum is of the sites' estimates, so that all know their average and count in its units; the others are of
-the information, piece by piece, so that no message is long.
+The first sum is of the sites' estimates, so that all know their average and count in its units; the second is of the
+information.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import UncertaintyError
-from gaussip.exchange import sums
-from gaussip.inference.information import part_size, scales, site_part
+from gaussip.exchange.codes import Fixed
+from gaussip.exchange.questions import Ask, Replicated
+from gaussip.inference.information import COUNTED, part_size, scales, site_part
 from gaussip.mixture.theta import Theta, to_psi, to_theta
+from gaussip.mixture.units import unit_of
 from gaussip.phases.base import Context
-from gaussip.phases.masked_sums import SumsPhase
-from gaussip.phases.survey import facts_of
+from gaussip.phases.summing import Computation, held_by
 from gaussip.rows.chunks import of_array
-from gaussip.starts.search.standard import unit_of_extents
+from gaussip.rows.held import Held
 
-FINE = 1 << 18  # by which estimates are multiplied before they are summed in whole steps
+PRECISE = Fixed(45)  # of estimates in standard units
 
 
 class Summed(NamedTuple):
@@ -31,69 +32,41 @@ class Summed(NamedTuple):
     information: NDArray  #: of all rows; empty where a site could not compute its part
 
 
-class InformationPhase(SumsPhase):
+class InformationPhase(Computation):
     """The sums of one site."""
 
     name = "information"
     doing = "summing"
-
-    def __init__(self, context: Context, results: dict[str, Any]) -> None:
-        super().__init__(context)
-        self._task, self._local = context.task, context.local
-        self._theta: Theta = results["fit"].theta
-        facts = facts_of(results["start"].pieces, context.task)
-        self._unit, self._mass = unit_of_extents(facts.extents), float(facts.mass.sum())
-        self._robust = context.task.intervals == "robust"
-        self._local_part: NDArray | None = None
-        self._totals: list[NDArray] = []
 
     @classmethod
     def begin(cls, context: Context, results: dict[str, Any]) -> InformationPhase | None:
         """Where standard errors are asked for and the fit has converged, the same at all sites."""
         if context.task.intervals == "none" or "fit" not in results or not results["fit"].converged:
             return None
-        return cls(context, results)
+        K, p = results["fit"].theta.means.shape
+        words = 1 + part_size(K, p, robust=context.task.intervals == "robust")
+        return cls(context, results, _ask_information(context, results), held_by(context), words)
 
-    def _part(self) -> NDArray:
-        if not self._totals:
-            return np.asarray(FINE * self._unit.standard(to_psi(self._theta)).ravel())
-        size, done = self._task.piece, len(self._totals) - 1
-        return self._whole_part()[done * size : (done + 1) * size]
 
-    def _take(self, total: NDArray) -> None:
-        self._totals.append(total)
+def _ask_information(context: Context, results: dict[str, Any]) -> Replicated[Summed]:
+    task, local, theta = context.task, context.local, results["fit"].theta
+    robust, n_sites = task.intervals == "robust", len(task.sites)
+    start: Theta = results["start"].theta
+    unit = unit_of(start if not context.resumed else theta)
+    psi = yield Ask(lambda held: (unit.standard(to_psi(theta)) / n_sites).reshape(1, -1), PRECISE)
+    middle = to_theta(unit.original(psi.reshape(theta.means.shape[0], -1)))
+    scale = scales(middle, float(results["facts"].mass))
 
-    @property
-    def over(self) -> bool:
-        """Whether all is summed."""
-        return sum(total.size for total in self._totals[1:]) == 1 + self._size
+    def part(held: Held) -> NDArray:
+        """The site's part, after a mark that is not zero where it has none: the others must not wait for it."""
+        rows = of_array(local.X, local.labels, local.weights)
+        try:
+            found = site_part(
+                rows, theta, scale, robust=robust, unlabelled_weight=task.unlabelled_weight, n_sites=n_sites
+            )
+        except UncertaintyError:
+            return np.append(1.0, np.zeros(part_size(*theta.means.shape, robust=robust)))[None]
+        return np.append(0.0, found)[None]
 
-    @property
-    def _size(self) -> int:
-        return part_size(*self._theta.means.shape, robust=self._robust)
-
-    @property
-    def _scale(self) -> NDArray:
-        """By the average of the sites' estimates, the same at all."""
-        psi = self._totals[0].reshape(self._theta.means.shape[0], -1) / (FINE * len(self._task.sites))
-        return scales(to_theta(self._unit.original(psi)), self._mass)
-
-    @property
-    def result(self) -> Summed:
-        """Without information where a site could not compute its part."""
-        failed, *information = np.concatenate(self._totals[1:])
-        return Summed(self._scale, np.array([] if failed else information))
-
-    def _whole_part(self) -> NDArray:
-        """The site's part, after a mark that is not zero where it has none."""
-        if self._local_part is None:
-            rows = of_array(self._local.X, self._local.labels, self._local.weights)
-            try:
-                part = site_part(
-                    rows, self._theta, self._scale, robust=self._robust,
-                    unlabelled_weight=self._task.unlabelled_weight, most=sums.LARGEST_SUM / len(self._task.sites),
-                )  # fmt: skip
-                self._local_part = np.concatenate([[0.0], part])
-            except UncertaintyError:  # the others must not wait for this site
-                self._local_part = np.append(1.0, np.zeros(self._size))
-        return self._local_part
+    failed, *information = yield Ask(part, COUNTED)
+    return Summed(scale, np.array([] if failed else information))

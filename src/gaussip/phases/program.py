@@ -4,44 +4,66 @@ A simulation of all sites, an MPI job and real sites run the same program; they 
 its messages.
 """
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gaussip.arrays import NDArray
 from gaussip.arrays.trees import rebuilt
-from gaussip.errors import CollapseError
-from gaussip.exchange import Message
+from gaussip.errors import GaussipError
+from gaussip.exchange import Message, Outgoing
+from gaussip.exchange.questions import ANNOUNCEMENT
+from gaussip.inference.information import part_size
 from gaussip.mixture.theta import Theta
-from gaussip.phases.base import Context, Phase, Resumed
+from gaussip.phases.base import Context, Identity, Kept, NothingKept, Phase, Resumed
 from gaussip.phases.basis import BasisPhase
+from gaussip.phases.basis import most_words as basis_words
 from gaussip.phases.fit import Fit, Fitted
+from gaussip.phases.fit import most_bytes as gossip_bytes
+from gaussip.phases.fit_by_sums import FitBySums
+from gaussip.phases.fit_by_sums import most_words as fit_words
 from gaussip.phases.information import InformationPhase, Summed
-from gaussip.phases.masked_sums import SECRET
-from gaussip.phases.start_search import StartSearch
-from gaussip.phases.survey import Agreed, SharedCentres, Survey, Table
+from gaussip.phases.keys import Announced, KeysPhase
+from gaussip.phases.start import Agreed, FactsPhase, StartPhase
+from gaussip.phases.start import most_words_of_facts as facts_words
+from gaussip.phases.start import most_words_of_start as start_words
+from gaussip.phases.summing import Closed, Closing, SumsPhase, most_bytes
 from gaussip.phases.task import LocalData, Task
 from gaussip.rows.basis import Basis
 from gaussip.selection import Selection
+from gaussip.starts.facts import Facts
 
-PHASES: tuple[type[Phase], ...] = (BasisPhase, Survey, SharedCentres, StartSearch, Fit, InformationPhase)
-NAMES = tuple(kind.name for kind in PHASES)
+PHASES: tuple[type[Phase], ...] = (
+    KeysPhase, BasisPhase, FactsPhase, StartPhase, FitBySums, Fit, InformationPhase, Closing,
+)  # fmt: skip
+NAMES = tuple(dict.fromkeys(kind.name for kind in PHASES))
 RESULTS: dict[str, type[Any]] = {
+    "keys": Announced,
     "basis": Basis,
-    "survey": Table,
-    "centres": Table,
-    "search": Theta,
+    "facts": Facts,
     "start": Agreed,
     "fit": Fitted,
     "information": Summed,
-}  #: what is known at the end of a phase, and at the beginning of the fit (the start), in their order
+    "closing": Closed,
+}  #: what is known at the end of each phase; the start is known without one where it is given
+
+
+def longest_message(task: Task) -> int:
+    """Bytes that no message of a run exceeds."""
+    questions = [facts_words(task), start_words(task), fit_words(task)]
+    if task.reduction is not None:
+        questions.append(basis_words(task.n_features))
+    if task.intervals != "none":
+        K, p = task.n_components, task.n_features if task.reduction is None else task.reduction.most
+        questions.append(1 + part_size(K, p, robust=task.intervals == "robust"))
+    n_sites = len(task.sites)
+    return max(ANNOUNCEMENT * n_sites + 1024, gossip_bytes(task), most_bytes(max(questions), n_sites))
 
 
 class Progress(NamedTuple):
     """How far a site has come."""
 
     doing: str  #: for people
-    exchange: int
+    plan: str  #: how the present sum travels; empty in gossip
+    exchanges: int
     round: int
     passes: int
     log_likelihood: float
@@ -57,7 +79,7 @@ class Program:
     Parameters
     ----------
     resumed : for a run that continues another's checkpoint, in place of what would be agreed on
-    secret : of the site, the same whenever the run is resumed; it masks the site's parts of sums
+    identity, secret, kept : of a real site; see `gaussip.phases.base.Context`
     """
 
     def __init__(
@@ -66,16 +88,23 @@ class Program:
         index: int,
         local: LocalData,
         resumed: Resumed | None = None,
-        secret: bytes | None = None,
+        identity: Identity | None = None,
+        secret: bytes = b"",
+        kept: Kept | None = None,
     ) -> None:
         self.task, self.index = task, index
-        self._context = Context(task, index, local, resumed, secret or os.urandom(SECRET))
+        self._context = Context(task, index, local, resumed, identity, secret, kept or NothingKept())
         self.exchanges = 0  #: so far
         self.results: dict[str, Any] = {}
-        self.failure: CollapseError | None = None
+        self.failure: GaussipError | None = None  #: that ended the run at all sites
         self.selection: Selection | None = None  #: what a search led to in this process
+        self.phase: Any = None  #: the present one
+        self.over = False
         if resumed is not None and resumed.basis is not None:
             self._take("basis", resumed.basis)
+
+    def start(self) -> None:
+        """Begin with the first phase, unless the run is resumed."""
         self._begin(0)
 
     def _take(self, name: str, result: Any) -> None:
@@ -86,64 +115,63 @@ class Program:
     def _begin(self, number: int) -> None:
         """The first phase from a number on that this run has; the last one stays where none is left."""
         for kind in PHASES[number:]:
-            phase = kind.begin(self._context, self.results)
+            try:
+                phase = kind.begin(self._context, self.results)
+            except GaussipError as error:  # the same at all sites
+                self.failure, self.over = error, True
+                return
             if phase is not None:
+                phase.start()
                 self.phase, self.over = phase, False
                 return
         self.over = True
 
-    def message(self) -> Message:
-        """What the neighbours get."""
-        return self.phase.message()
+    def outgoing(self) -> Outgoing:
+        """The site's side of the next exchange."""
+        outgoing: Outgoing = self.phase.outgoing()
+        return outgoing
 
-    def check(self, message: Message) -> bool:
-        """Whether a neighbour can have sent this."""
-        return self.phase.check(message)
+    def fault(self, sender: int, message: Message) -> str:
+        """What is wrong with a neighbour's message; empty if nothing is."""
+        fault: str = self.phase.fault(sender, message)
+        return fault
 
-    def absorb(self, heard: Message) -> None:
-        """One exchange: the neighbours' messages, combined."""
+    def absorb(self, received: Mapping[int, Message]) -> None:
+        """One exchange: the neighbours' messages."""
         phase = self.phase
         self.exchanges += 1
-        phase.absorb(heard)
+        phase.absorb(received)
         if not phase.over:
             return
-        if isinstance(phase, Fit) and phase.failure is not None:
+        if isinstance(phase, SumsPhase):
+            self.results["chain"] = phase.chain
+        if phase.failure is not None:
             self.failure, self.over = phase.failure, True
             return
-        if isinstance(phase, StartSearch):
+        if isinstance(phase, StartPhase):
             self.selection = phase.selection
         self._take(phase.name, phase.result)
         self._begin(1 + PHASES.index(type(phase)))
 
-    def resume(
-        self,
-        name: str,
-        exchange: int,
-        leaves: Sequence[Any],
-        results: Callable[[str], Any],
-        totals: Callable[[str, int], Sequence[NDArray]],
-    ) -> None:
+    def resume(self, name: str, exchange: int, leaves: Sequence[Any], results: Callable[[str], Any]) -> None:
         """Continue before an exchange of a phase, from what was kept.
 
         Parameters
         ----------
         leaves : of the phase's memory
         results : gives a result that was kept; None where the run does without it
-        totals : gives the first so many sums that were kept of a phase
         """
-        number, known = NAMES.index(name), tuple(RESULTS)
+        known = tuple(RESULTS)
         for earlier in known[: known.index(name)]:
             if earlier not in self.results and (result := results(earlier)) is not None:
                 self._take(earlier, result)
-        phase = PHASES[number].begin(self._context, self.results)
-        assert phase is not None
-        memory = rebuilt(leaves, phase.memory)
-        phase.resume(memory, totals(name, phase.n_totals(memory)))
-        self.phase, self.exchanges = phase, exchange - 1
+        phase = next(filter(None, (k.begin(self._context, self.results) for k in PHASES if k.name == name)))
+        phase.resume(rebuilt(leaves, phase.memory))
+        self.phase, self.exchanges, self.over = phase, exchange - 1, False
 
     def _fit(self) -> Fitted | None:
         """Where the fit stands, in it and after it."""
-        if isinstance(self.phase, Fit):
+        if isinstance(self.phase, Fit | FitBySums):
             return self.phase.result
         fitted: Fitted | None = self.results.get("fit")
         return fitted
@@ -151,16 +179,20 @@ class Program:
     @property
     def round(self) -> int:
         """Rounds of the fit so far."""
-        if isinstance(self.phase, Fit):
-            return int(self.phase.memory.round)
+        if isinstance(self.phase, Fit | FitBySums):
+            return self.phase.round
         return self.results["fit"].rounds if "fit" in self.results else 0
 
     def estimate(self) -> Theta:
         """The site's mixture, in the units of the table; from the first round on."""
-        return self.phase.estimate() if isinstance(self.phase, Fit) else self.results["fit"].theta
+        fitting = isinstance(self.phase, Fit | FitBySums)
+        theta: Theta = self.phase.estimate() if fitting else self.results["fit"].theta
+        return theta
 
     def progress(self) -> Progress:
         """How far the site has come."""
         fit, nan = self._fit(), float("nan")
         numbers = (0, 0, nan, float("inf"), nan, nan, 0) if fit is None else fit[4:]  # from its rounds on
-        return Progress(self.phase.doing, self.exchanges, *numbers)
+        plan = self.phase.plan if isinstance(self.phase, SumsPhase) else ""
+        doing = "starting" if self.phase is None else self.phase.doing
+        return Progress(doing, plan, self.exchanges, *numbers)

@@ -7,17 +7,16 @@ from scipy import sparse
 
 from gaussip import algorithms
 from gaussip.algorithms import Algorithm
-from gaussip.algorithms.base import NEIGHBOURS, warn_if_not_pooled
+from gaussip.algorithms.base import NEIGHBOURS, SUMS, refuse_unpooled_sums, warn_if_not_pooled
 from gaussip.algorithms.stopping import stopping_together
 from gaussip.arrays import NDArray
-from gaussip.errors import DataError, LabelError, SettingError
-from gaussip.mixture.theta import Theta, width
-from gaussip.networks import diameter, mixing_weights, two_way_weights
-from gaussip.phases.averaging import Plan, plan_of
+from gaussip.errors import DataError, SettingError
+from gaussip.exchange.plan import Network
+from gaussip.mixture.theta import Theta
+from gaussip.networks import mixing_weights, two_way_weights
 from gaussip.rows.checks import check_mean_weight
-
-LONGEST = 1 << 14  # numbers in a message of sums
-CHUNK = 2**17  # numbers in a message of a basis, a megabyte
+from gaussip.rows.held import Held
+from gaussip.rows.rows import Rows
 
 
 class LocalData(NamedTuple):
@@ -26,6 +25,20 @@ class LocalData(NamedTuple):
     X: NDArray  #: (n, p)
     labels: NDArray | None  #: (n,), component numbers, -1 where unlabelled
     weights: NDArray | None  #: (n,)
+
+    def rows(self, task: "Task", n_components: int) -> Rows:
+        """The rows (1,) as they count in the fit, ready for the hot function."""
+        X, labels, weights = self
+        labels = np.full(len(X), -1) if labels is None and task.labelled else labels
+        return Rows.of_sites(
+            [X], None if labels is None else [labels], None if weights is None else [weights], n_components,
+            unlabelled_weight=task.unlabelled_weight,
+        )  # fmt: skip
+
+    def held(self, task: "Task", index: int) -> Held:
+        """The rows as the questions of all sites want them."""
+        weights = None if self.weights is None else [self.weights]
+        return Held(self.rows(task, task.n_components), [self.X], weights, np.array([index]), len(task.sites))
 
 
 class Reduction(NamedTuple):
@@ -36,49 +49,12 @@ class Reduction(NamedTuple):
     most: int  #: the most components that may be kept
 
 
-class Wanted(NamedTuple):
-    """The basis that is to be agreed on, and over what network."""
-
-    keep: float | int  #: as in `Reduction`
-    standardise: bool
-    most: int
-    n_features: int
-    sites: tuple[str, ...]
-    plan: Plan
-    diameter: int
-
-    @property
-    def longest(self) -> int:
-        """Numbers that no message exceeds."""
-        largest = max(self.n_covariances, self.flat_size(self.most))
-        return max(min(CHUNK, largest), len(self.sites), 1 + self.n_features)
-
-    @property
-    def room(self) -> int:
-        """Bytes that no memory exceeds."""
-        return 8 * (2 * self.longest + 1 + self.n_features + self.n_covariances + self.flat_size(self.most)) + 1024
-
-    @property
-    def n_covariances(self) -> int:
-        """Variances, and covariances of two features."""
-        return self.n_features * (self.n_features + 1) // 2
-
-    def flat_size(self, d: int) -> int:
-        """Numbers that a basis of d components takes."""
-        return 2 + 2 * self.n_features + d * (1 + self.n_features)
-
-
-def wanted_of(reduction: Reduction, n_features: int, sites: tuple[str, ...], W: Any) -> Wanted:
-    """What sites over a network are to agree on."""
-    return Wanted(*reduction, n_features, sites, plan_of(W), max(1, diameter(W)))
-
-
 class Task(NamedTuple):
     """The settings of a run, checked."""
 
     sites: tuple[str, ...]  #: sorted
     W: sparse.csr_array
-    diameter: int  #: exchanges in which all hear from all
+    network: Network  #: the same, as sums travel over it
     algorithm: Algorithm  #: one whose sites stop together
     n_components: int
     n_features: int
@@ -90,14 +66,16 @@ class Task(NamedTuple):
     weighting: str
     max_rounds: int
     tol: float
-    min_count: int  #: the fewest rows a shared statistic may stand for
+    min_count: int  #: the fewest rows, of all sites, whose sums may be known
     shrinkage: float = 0.0  #: the share of every covariance that is the start's mean covariance
-    unlabelled_weight: float = 1.0  #: what an unlabelled row counts against a labelled one
-    wanted: Wanted | None = None  #: the basis that the sites agree on first, if they reduce their features
+    unlabelled_weight: float = 1.0  #: weight of an unlabelled row; a labelled one has weight 1
+    reduction: Reduction | None = None  #: how the sites reduce their features first
     at_least: int | None = None  #: components, where their number is to be chosen up to n_components
     criterion: str = "bic"  #: by which it is chosen
     intervals: str = "none"  #: "plain" or "robust", where standard errors are wanted
     classes: tuple[str, ...] = ()  #: names of the classes, in the order of their components
+    hide: bool = True  #: whether parts of sums are masked, between real sites
+    reveals: str = "nothing"  #: what of a site others may know: "nothing", "row counts" or "site moments"
 
     @property
     def numbers(self) -> range:
@@ -105,20 +83,9 @@ class Task(NamedTuple):
         return range(self.n_components if self.at_least is None else self.at_least, self.n_components + 1)
 
     @property
-    def piece(self) -> int:
-        """Numbers of a long part that sites sum at a time."""
-        return max(1, LONGEST // len(self.sites))
-
-    @property
-    def longest_message(self) -> int:
-        """Bytes that no message of the run exceeds."""
-        p = self.n_features if self.wanted is None else self.wanted.most
-        M, K, f = len(self.sites), self.n_components, width(p)
-        piece = 2 + 4 * p + K * (1 + f) + p**2
-        reducing = 0 if self.wanted is None else self.wanted.longest
-        fitting = M * piece + M * (M // 24 + 2) + 4 * K * f
-        summing = 0 if self.intervals == "none" else M * self.piece
-        return 8 * max(fitting, reducing, summing) + 1024
+    def needs_mass(self) -> bool:
+        """Whether the number of all rows must be known before the fit."""
+        return self.algorithm.source != SUMS or self.intervals != "none" or self.unlabelled_weight == 0
 
 
 def make_task(
@@ -129,14 +96,14 @@ def make_task(
     network_seed: int,
     algorithm: str,
     eta: float,
-    reduction: Reduction | None = None,
+    accelerate: bool = True,
     **rest: Any,
 ) -> Task:
     """The task of these settings; refuses networks and algorithms with which sites cannot work."""
     if len(sites) < 2:
         raise SettingError(f"sites that work together are at least two, not {len(sites)}")
-    made = algorithms.make(algorithm, eta)
-    if made.source != NEIGHBOURS:
+    made = algorithms.make(algorithm, eta, accelerate, rest["min_count"])
+    if made.source not in (NEIGHBOURS, SUMS):
         able = ", ".join(algorithms.between_sites())
         raise SettingError(
             f"algorithm {algorithm!r} does not run between sites; use one of {able}", setting="algorithm"
@@ -145,29 +112,19 @@ def make_task(
     if made.two_way:
         W = two_way_weights(W, sites, made.name)
     warn_if_not_pooled(made, W, rest["weighting"], sites)
-    across = diameter(W)
-    wanted = None if reduction is None else wanted_of(reduction, rest["n_features"], sites, W)
-    return Task(sites, W, across, stopping_together(made, across, len(sites)), wanted=wanted, **rest)
+    refuse_unpooled_sums(made, rest["weighting"])
+    links = Network(W)
+    stopping = made if made.source == SUMS else stopping_together(made, links.diameter, len(sites))
+    return Task(sites, W, links, stopping, **rest)
 
 
 def refuse_few(local: LocalData, task: Task) -> None:
-    """Refuse to share statistics of fewer rows than agreed: one row's mean is that row."""
+    """Refuse rows that a run cannot use, or that gossip would reveal: one row's mean is that row."""
     counts = local.weights > 0 if local.weights is not None else np.ones(len(local.X), dtype=bool)
-    if counts.sum() < task.min_count:
+    if task.algorithm.source == NEIGHBOURS and counts.sum() < task.min_count:
         raise DataError(
             f"the table has {counts.sum()} rows that count, fewer than min_count={task.min_count}: what the site "
-            "sends would reveal too much of them"
+            f"sends its neighbours under {task.algorithm.name} would reveal too much of them; use algorithm masked"
         )
     if task.start == "search" and local.weights is not None:
         check_mean_weight([local.weights])
-    if local.labels is None:
-        return
-    of_class = np.bincount(local.labels[(local.labels >= 0) & counts], minlength=task.n_components)
-    for k, n in enumerate(of_class.tolist()):
-        if 0 < n < task.min_count:
-            name = repr(task.classes[k]) if k < len(task.classes) else f"number {k + 1}"
-            raise LabelError(
-                f"class {name} has {n} labelled row{'s' * (n > 1)} here, fewer than min_count={task.min_count}: "
-                "what the site sends would reveal too much of them; leave their labels out at this site",
-                label=task.classes[k] if k < len(task.classes) else None,
-            )

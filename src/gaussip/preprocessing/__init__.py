@@ -1,4 +1,4 @@
-"""Preprocessing across sites: standardisation and principal components, by exchanging moments with neighbours."""
+"""Preprocessing across sites: standardisation and principal components, by sums over all sites."""
 
 from gaussip.preprocessing.transformers import NetworkPCA, NetworkStandardScaler
 

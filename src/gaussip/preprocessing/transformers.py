@@ -1,41 +1,58 @@
-"""Decentralised preprocessing with scikit-learn's transformer API, all sites simulated in this process."""
+"""Preprocessing across sites with scikit-learn's transformer API, all sites simulated in this process."""
+
+from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, SettingError
-from gaussip.exchange import Stacked
+from gaussip.exchange.codes import Wide
+from gaussip.exchange.plan import Network
+from gaussip.exchange.questions import NOTHING, Replicated, announced, answered, cost
 from gaussip.mixture.theta import unvech
 from gaussip.networks import mixing_weights
-from gaussip.phases.averaging import average
-from gaussip.phases.base import run_together
-from gaussip.phases.basis import BasisPhase
-from gaussip.phases.task import Reduction, wanted_of
-from gaussip.rows.basis import Basis, check_keep, load, scale_of
+from gaussip.phases.basis import Summary, ask_basis, ask_summary
+from gaussip.phases.task import Reduction
+from gaussip.rows.basis import Basis, check_keep, load
 from gaussip.rows.checks import check_cells
+from gaussip.rows.held import Held
 from gaussip.rows.problem import seeds_of
+from gaussip.rows.rows import Rows
 from gaussip.rows.sites import places_of_sites, site_of_rows
 from gaussip.settings import default
+from gaussip.starts.facts import ask_facts
+
+
+class _Spending:
+    """What the sums of a computation cost over a network."""
+
+    def __init__(self, network: Network | None, watch: Callable[[int], None]) -> None:
+        self._network, self._watch = network, watch
+        self.total, self.words = NOTHING if network is None else announced(network), 0
+
+    def __call__(self, words: int) -> None:
+        if self._network is not None:
+            self.total = self.total.plus(cost(self._network, words))
+        self.words += words
+        self._watch(self.words)
 
 
 class _Split(NamedTuple):
     names: NDArray  # (M,)
-    values: list[NDArray]  # (n_m, p) of each site
-    W: sparse.csr_array
+    held: Held
+    spent: _Spending
 
 
 class _AcrossSites(TransformerMixin, BaseEstimator):
     """The part that both transformers share: rows checked and split by site."""
 
     network: Any
-    mixing: str
     random_state: Any
     n_features_in_: int
 
@@ -44,20 +61,22 @@ class _AcrossSites(TransformerMixin, BaseEstimator):
         check_cells(X, getattr(self, "feature_names_in_", None))
         return np.asarray(X)
 
-    def _by_site(self, X: NDArray, sites: Any) -> _Split:
+    def _by_site(self, X: NDArray, sites: Any, watch: Callable[[int], None] = lambda words: None) -> _Split:
         if len(X) < 2:
             raise DataError(f"one row has no variance: n_samples={len(X)}, and at least 2 are needed")
         codes, names = site_of_rows(sites, len(X))
-        W = mixing_weights(self.network, names.tolist(), self.mixing, seeds_of(self.random_state, 1)[0])
-        return _Split(names, [X[rows] for rows in places_of_sites(codes)], W)
+        W = mixing_weights(self.network, names.tolist(), seed=seeds_of(self.random_state, 1)[0])
+        values = [X[rows] for rows in places_of_sites(codes)]
+        held = Held.everything(Rows.of_sites(values), values, None)
+        return _Split(names, held, _Spending(Network(W) if len(names) > 1 else None, watch))
 
 
 class NetworkStandardScaler(OneToOneFeatureMixin, _AcrossSites):
-    """Standardise features to mean zero and unit variance over all sites, by exchanges with neighbours alone.
+    """Standardise features to mean zero and unit variance over all sites, by sums over all of them.
 
     Parameters
     ----------
-    network, mixing, random_state : as in `NetworkGaussianMixture`
+    network, random_state : as in `NetworkGaussianMixture`
 
     Attributes
     ----------
@@ -66,25 +85,17 @@ class NetworkStandardScaler(OneToOneFeatureMixin, _AcrossSites):
     sites_ : (M,) names of the sites, sorted
     """
 
-    def __init__(
-        self, *, network: Any = default("network"), mixing: str = default("mixing"), random_state: Any = None
-    ) -> None:
+    def __init__(self, *, network: Any = default("network"), random_state: Any = None) -> None:
         self.network = network
-        self.mixing = mixing
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, sites: Any = None) -> Self:
         """Find the mean and variance of each feature; ``sites`` (n,) names the site of each row."""
         split = self._by_site(self._checked(X, reset=True), sites)
-        sums = np.stack([np.concatenate([[len(x)], x.sum(axis=0)]) for x in split.values])
-        averages = average(sums, split.W)
-        means = averages[:, 1:] / averages[:, :1]
-        squares = np.stack([((x - mean) ** 2).sum(axis=0) for x, mean in zip(split.values, means, strict=True)])
+        facts = answered(ask_facts(X.shape[1], labelled=False), split.held, len(split.names), split.spent)
         self.sites_ = split.names
-        self.n_samples_seen_ = round(len(split.names) * averages[0, 0])
-        self.mean_ = means[0]
-        self.var_ = average(squares, split.W)[0] / averages[0, 0]
-        self.scale_ = scale_of(self.var_, self.mean_, self.n_samples_seen_)
+        self.n_samples_seen_ = round(float(facts.rows))
+        self.mean_, self.var_, self.scale_ = facts.mean, facts.variance, facts.spread
         return self
 
     def transform(self, X: Any) -> NDArray:
@@ -99,10 +110,10 @@ class NetworkStandardScaler(OneToOneFeatureMixin, _AcrossSites):
 
 
 class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
-    """Principal components of all sites' rows, by exchanging moments with neighbours.
+    """Principal components of all sites' rows, by sums over all of them.
 
-    The covariance is averaged over the network. One site decomposes it and sends the basis; the others check it
-    against the covariance they know, and that all have the same.
+    All sites know the covariance of all rows. One decomposes it and sends the basis; the others check it against the
+    covariance they know.
 
     Parameters
     ----------
@@ -110,18 +121,18 @@ class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
         The number of components, or the share of the variance in (0, 1) that they must exceed; None for all.
     standardise : bool
         Whether features are first divided by their standard deviations over all sites.
-    network, mixing, random_state : as in `NetworkGaussianMixture`
+    network, random_state : as in `NetworkGaussianMixture`
 
     Attributes
     ----------
     components_ : (d, p), orthonormal; the entry of largest size in each is positive, as in scikit-learn
     explained_variance_, explained_variance_ratio_ : (d,)
     mean_, scale_ : (p,)
-    covariance_ : (p, p), of the pooled rows, as the first site knows it (divided by n - 1)
+    covariance_ : (p, p), of the pooled rows, as all sites know it (divided by n - 1)
     n_components_, n_samples_ : int
     sites_ : (M,) names of the sites, sorted
     digest_ : str, of the basis that all sites adopted
-    n_exchanges_, bytes_ : int, exchanges with the neighbours, and the bytes that all sites sent
+    n_exchanges_, bytes_ : int, exchanges with the neighbours, and the bytes that all sites sent, keys included
 
     Examples
     --------
@@ -139,13 +150,11 @@ class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
         *,
         standardise: bool = False,
         network: Any = default("network"),
-        mixing: str = default("mixing"),
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.standardise = standardise
         self.network = network
-        self.mixing = mixing
         self.random_state = random_state
 
     _watch: Callable[[float], None] = staticmethod(lambda part: None)  # the command line's progress bar
@@ -157,21 +166,19 @@ class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
         if not isinstance(self.standardise, (bool, np.bool_)):
             raise SettingError(f"standardise={self.standardise!r} must be True or False")
         keep = check_keep(min(X.shape) if self.n_components is None else self.n_components, p)
-        split = self._by_site(X, sites)
-        names = tuple(map(str, split.names))
-        wanted = wanted_of(Reduction(keep, bool(self.standardise), p), p, names, split.W)
-        phases = [BasisPhase(x, m, wanted) for m, x in enumerate(split.values)]
-        exchange, self.n_exchanges_ = Stacked(split.W), 0
+        expected = Wide().words(1 + 2 * p) + p * (p + 1) // 2 + 2 * p
+        split = self._by_site(X, sites, lambda words: self._watch(min(1.0, words / expected)))
+        wanted = Reduction(keep, bool(self.standardise), p)
 
-        def watch(phase: BasisPhase) -> None:
-            self.n_exchanges_ += 1
-            self._watch(phase.share_done)
+        def agreed() -> Replicated[tuple[Summary, Basis]]:
+            summary = yield from ask_summary(p)
+            return summary, (yield from ask_basis(summary, wanted, str(split.names[0])))
 
-        run_together(phases, exchange, watch)
-        self.bytes_ = exchange.bytes_sent
+        summary, basis = answered(agreed(), split.held, len(split.names), split.spent)
+        self.n_exchanges_, self.bytes_ = split.spent.total
         self.sites_ = split.names
-        self.covariance_ = unvech(phases[0].memory.covariance)
-        self._keep(phases[0].result)
+        self.covariance_ = unvech(summary.covariance)
+        self._keep(basis)
         return self
 
     def _keep(self, basis: Basis) -> None:

@@ -10,6 +10,7 @@ from gaussip.arrays import NDArray, to_device
 from gaussip.errors import DataError, Text
 from gaussip.networks import mixing_weights
 from gaussip.rows.checks import check_cells, check_row_weights, check_sites_filled, encode_labels
+from gaussip.rows.held import Held
 from gaussip.rows.rows import Rows
 from gaussip.rows.sites import places_of_sites, site_of_rows
 
@@ -30,6 +31,11 @@ class Problem(NamedTuple):
     sites: NDArray  #: (M,), sorted names
     classes: NDArray  #: (C,), component k is class k
     W: sparse.csr_array
+
+    @property
+    def held(self) -> Held:
+        """The rows as the questions of all sites want them."""
+        return Held.everything(self.rows, self.values, self.weights)
 
 
 def prepare(

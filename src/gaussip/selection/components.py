@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gaussip.errors import DataError, LabelError, SettingError, Text
+from gaussip.exchange.questions import Replicated, answered
 from gaussip.mixture.theta import Theta
 from gaussip.mixture.units import Unit
 from gaussip.rows.checks import check_mean_weight, check_row_weights, encode_labels
 from gaussip.rows.problem import prepare, seeds_of
 from gaussip.selection.criteria import Line, line_of
 from gaussip.settings import check, default
-from gaussip.starts.search import Best, run, shared_by
-from gaussip.starts.search.numbers import over
+from gaussip.starts.facts import ask_facts, refuse_few_labelled
+from gaussip.starts.search import Best, over
 
 
 class Selection(NamedTuple):
@@ -66,12 +67,13 @@ def choose_components(
     reg_covar: float = default("reg_covar"),
     device: str = default("device"),
     random_state: Any = None,
-    watch: Callable[[int, int], None] = lambda K, steps: None,
+    min_count: int = default("min_count"),
+    watch: Callable[[int, int], None] = lambda K, sums: None,
 ) -> Selection:
     """Choose the number of components across sites.
 
-    For each K many starts are judged, and the best climbed from, by pooled EM, whose sums the sites agree on
-    (`gaussip.exchange.sums`): none learns another's likelihood. Sites in processes of their own choose the same.
+    For each K many starts are judged, and the best climbed from, by pooled EM, whose sums hide their parts
+    (`gaussip.exchange.questions`): none learns another's likelihood. Sites in processes of their own choose the same.
 
     Parameters
     ----------
@@ -80,9 +82,10 @@ def choose_components(
     sites : (n,) name of the site of each row
     at_least, at_most : the first and last K
     criterion : {"bic", "aic", "icl"}
-    watch : called after each pass over the rows with its K and their number so far
+    min_count : the fewest rows, of all sites, whose sums may be known
+    watch : called after each sum with its K and their number so far
     """
-    check(criterion=criterion, at_least=at_least, at_most=at_most, reg_covar=reg_covar)
+    check(criterion=criterion, at_least=at_least, at_most=at_most, reg_covar=reg_covar, min_count=min_count)
     try:
         rows = np.asarray(X, dtype=float)
     except (TypeError, ValueError) as error:
@@ -100,18 +103,26 @@ def choose_components(
         rows, y, sites, sample_weight, n_components=at_most, network="complete", device=device,
         columns=[str(name) for name in getattr(X, "columns", range(rows.shape[1]))],
     )  # fmt: skip
-    seed = seeds_of(random_state, 1)[1]
-    unit, shared, classes = shared_by(problem.values, problem.weights, problem.rows, at_most, seed)
-    numbers = range(max(at_least, n_classes), at_most + 1)
-    search = over(numbers, shared, classes, seed, reg_covar / unit.spread**2)
-    steps = 0
+    seed, numbers = seeds_of(random_state, 1)[1], range(max(at_least, n_classes), at_most + 1)
+    held, K, steps = problem.held, numbers[0], 0
+    least = held.least(min_count)
 
-    def watched(theta: Theta) -> None:
+    def looked(number: int) -> None:
+        nonlocal K
+        K = number
+
+    def counted(words: int) -> None:
         nonlocal steps
         steps += 1
-        watch(len(theta.weights), steps)
+        watch(K, steps)
 
-    return Selection.of(run(search, problem.rows, unit, watched), unit, criterion)
+    def chosen() -> Replicated[Selection]:
+        facts = yield from ask_facts(rows.shape[1], problem.rows.labelled is not None)
+        refuse_few_labelled(facts, least, problem.classes.tolist())
+        best = yield from over(numbers, facts, seed, reg_covar / facts.spread**2, least, look=looked)
+        return Selection.of(best, facts.unit, criterion)
+
+    return answered(chosen(), held, held.n_sites, counted)
 
 
 def refuse_range(at_least: int, at_most: int, n_rows: float, n_features: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray, precision_factor, to_numpy
 from gaussip.errors import DataError
-from gaussip.exchange import sums
+from gaussip.exchange.codes import Wide
 from gaussip.kernels.array.algebra import log_constant
 from gaussip.mixture.theta import Theta, n_parameters, unvech
 from gaussip.rows.moments import Moments, moments
@@ -50,7 +50,8 @@ def entropy_of(theta: Theta, S0: NDArray, S2: NDArray, log_likelihood: NDArray) 
 def line_of(theta: Theta, totals: Totals, log_volume: float) -> Line:
     """The criteria in the features' units of a mixture in standard units."""
     K, p = theta.means.shape
-    entropy = entropy_of(theta, totals.sums[:, 0], unvech(totals.sums[:, 1 + p :]), np.asarray(totals.log_likelihood))
+    S0, S2 = totals.mass * totals.psi[:, 0], totals.mass * unvech(totals.psi[:, 1 + p :])
+    entropy = entropy_of(theta, S0, S2, np.asarray(totals.log_likelihood))
     log_likelihood = totals.log_likelihood - totals.mass * log_volume
     return Line.of(log_likelihood, max(float(entropy), 0.0), totals.mass, K, p)
 
@@ -69,5 +70,6 @@ def agreed_criteria(mixture: Any, X: Any, y: Any = None, *, sites: Any = None, s
     at_sites: Moments = moments(problem.rows, theta)
     log_likelihoods = to_numpy(at_sites.log_likelihood)
     entropy = entropy_of(theta, to_numpy(at_sites.S0), to_numpy(at_sites.S2), log_likelihoods)
-    total = sums.agreed(np.stack([log_likelihoods, entropy, to_numpy(problem.rows.mass)], axis=1)).tolist()
+    parts = np.stack([log_likelihoods, entropy, to_numpy(problem.rows.mass)], axis=1)
+    total = Wide().total(parts.T).tolist()
     return Line.of(total[0], total[1], total[2], K, p)

@@ -29,7 +29,7 @@ def _in_batches(rounds: Rounds, carry: Carry, max_rounds: int, marks: Sequence[i
     yield first
     carry = first.carry
     done = 1
-    each = sent = rounds.exchange.bytes_sent
+    each = sent = rounds.spent
     if not first.rounds or not all(getattr(leaf, "is_cuda", False) for leaf in leaves(carry.state)):
         for look in rounds.one_by_one(carry, max_rounds - done):
             yield Look(look.carry, [(done + n, seen, sent) for n, seen, sent in look.rounds], look.before)
@@ -44,9 +44,9 @@ def _in_batches(rounds: Rounds, carry: Carry, max_rounds: int, marks: Sequence[i
             graph, together = captured[length]
             graph.replay()
             arrays = [to_numpy(array) for array in together]
-            looked = [(done + n + 1, Seen(*(a[n] for a in arrays)), sent + (n + 1) * each) for n in range(length)]
-            done, sent = done + length, sent + length * each
-            rounds.exchange.bytes_sent = sent  # capturing counted other rounds than were run
+            looked = [(done + n + 1, Seen(*(a[n] for a in arrays)), sent.plus(each, n + 1)) for n in range(length)]
+            done, sent = done + length, sent.plus(each, length)
+            rounds.exchange.exchanges, rounds.exchange.bytes_sent = sent  # capturing counted others than were run
             yield Look(held, looked, held)  # who collapsed stands where it stood before
 
 

@@ -23,7 +23,8 @@ class History(NamedTuple):
     disagreement: NDArray  #: root mean square distance of the sites' psi from their mean, same units
     step: NDArray  #: the step in force
     restarts: NDArray  #: how often all sites went back so far
-    bytes: NDArray  #: sent so far over the whole network; by a real site, its own, survey included
+    exchanges: NDArray  #: of messages so far: one in a round of gossip, several in a sum
+    bytes: NDArray  #: sent so far over the whole network; by a real site, its own
 
     @classmethod
     def of(cls, rounds: list[tuple[Any, ...]]) -> History:
@@ -41,4 +42,5 @@ class Progress(NamedTuple):
     disagreement: NDArray
     step: NDArray
     restarts: NDArray
+    exchanges: int
     bytes: int

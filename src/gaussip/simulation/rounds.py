@@ -13,7 +13,9 @@ from gaussip.algorithms import Algorithm, one_round
 from gaussip.algorithms.base import Measure
 from gaussip.arrays import Array, keep, namespace, to_numpy
 from gaussip.exchange import Stacked
-from gaussip.mixture.theta import Psi, Theta, to_psi
+from gaussip.exchange.in_process import Sums
+from gaussip.exchange.questions import Spent
+from gaussip.mixture.theta import Psi, Theta, first_site, to_psi
 from gaussip.mixture.units import measure as moved
 from gaussip.mixture.units import unit_of_start
 from gaussip.mixture.validity import healthy
@@ -23,7 +25,7 @@ class Carry(NamedTuple):
     """What one round hands to the next; leading axes (..., M), flags (...)."""
 
     state: Any
-    theta: Theta  #: each site's estimate
+    theta: Theta  #: each site's estimate, or the one that all hold
     psi: Psi  #: the same in the start's unit
     converged: Array
     collapsed: Array
@@ -45,7 +47,7 @@ class Look(NamedTuple):
     """Some rounds, seen together."""
 
     carry: Carry  #: after the last of them
-    rounds: list[tuple[int, Seen, int]]  #: number, what was seen (NumPy), bytes sent so far
+    rounds: list[tuple[int, Seen, Spent]]  #: number, what was seen (NumPy), and what was sent so far
     before: Carry  #: from which the last round is run again to see why a component collapsed in it
 
 
@@ -58,7 +60,9 @@ class Rounds:
     mass : (..., M)
     """
 
-    def __init__(self, algorithm: Algorithm, exchange: Stacked, measure: Measure, mass: Array, tol: float) -> None:
+    def __init__(
+        self, algorithm: Algorithm, exchange: Stacked | Sums, measure: Measure, mass: Array, tol: float
+    ) -> None:
         self.algorithm, self.exchange, self.measure = algorithm, exchange, measure
         self._mass = namespace(mass).sum(mass, axis=-1)
         self._tol = tol
@@ -66,9 +70,19 @@ class Rounds:
     def begin(self, start: Theta, state: Any) -> Carry:
         """Before the first round; ``start`` with leading axes (..., M)."""
         xp = namespace(start.means)
+        start = self._apart(self.algorithm.estimate(state) if self.algorithm.replicated else start)
         self._unit = unit_of_start(start)
         no = xp.zeros(start.means.shape[:-3], dtype=xp.bool, device=start.means.device)
         return Carry(state, start, self._unit.standard(to_psi(start)), no, no)
+
+    def _apart(self, theta: Theta) -> Theta:
+        """The estimates that may differ: the first site's alone where all sites hold the same."""
+        return first_site(theta) if self.algorithm.replicated else theta
+
+    @property
+    def spent(self) -> Spent:
+        """What was sent so far."""
+        return Spent(self.exchange.exchanges, self.exchange.bytes_sent)
 
     def __call__(self, carry: Carry) -> tuple[Carry, Seen | None]:
         """One round; nothing is seen where the algorithm only exchanged."""
@@ -76,8 +90,9 @@ class Rounds:
         after, step = one_round(self.algorithm, carry.state, self.exchange, self.measure)
         if step is None:
             return carry._replace(state=keep(carry.converged | carry.collapsed, carry.state, after)), None
-        info, reached = step.info, self.algorithm.estimate(after)
-        sound = xp.all(healthy(reached) & (xp.isfinite(step.moments.log_likelihood) | info.refused), axis=-1)
+        info, reached = step.info, self._apart(self.algorithm.estimate(after))
+        sound = xp.all(healthy(reached), axis=-1) & ~xp.asarray(info.short, device=reached.means.device)
+        sound = sound & xp.all(xp.isfinite(step.moments.log_likelihood) | info.refused, axis=-1)
         collapsed = carry.collapsed | (~sound & ~carry.converged)
         done = carry.converged | collapsed
         theta = keep(done, carry.theta, reached)
@@ -101,7 +116,7 @@ class Rounds:
                 yield Look(carry, [], before)
             else:
                 seen = seen if isinstance(carry.psi, np.ndarray) else Seen(*map(to_numpy, seen))
-                yield Look(carry, [(number, seen, self.exchange.bytes_sent)], before)
+                yield Look(carry, [(number, seen, self.spent)], before)
 
 
 def _first(values: Array) -> Array:

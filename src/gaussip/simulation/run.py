@@ -7,12 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gaussip.algorithms import Algorithm, one_round
-from gaussip.algorithms.base import warn_if_not_pooled
+from gaussip.algorithms.base import SUMS, warn_if_not_pooled
+from gaussip.algorithms.masked import support_error
 from gaussip.algorithms.site import site_facts
+from gaussip.algorithms.summed import FIRST, WORDS
 from gaussip.arrays import NDArray, namespace, to_numpy
 from gaussip.errors import CollapseError
 from gaussip.exchange import Stacked
-from gaussip.mixture.theta import Theta, broadcast
+from gaussip.exchange.in_process import Sums
+from gaussip.exchange.questions import NOTHING, Spent
+from gaussip.mixture.theta import Theta, broadcast, width
 from gaussip.mixture.validity import collapse_error, healthy
 from gaussip.networks import two_way_weights
 from gaussip.rows.moments import Shrinkage, moments
@@ -45,8 +49,10 @@ def simulate(
     shrinkage: Shrinkage | None = None,
     weighting: str = "rows",
     sites: Sequence[Any] | None = None,
+    classes: Sequence[Any] = (),
     record_collapse: bool = False,
     marks: Sequence[int] = (),
+    before: Spent = NOTHING,
     watch: Callable[[Progress], None] | None = None,
 ) -> Run:
     """Run an algorithm over all sites in this process.
@@ -58,8 +64,9 @@ def simulate(
     W : (M, M) weights, dense or sparse
     shrinkage : of covariances, with a target that broadcasts to the leading axes
     tol : stop when the change is at most this (in every replicate); 0 stops early only when nothing moves
-    sites : names of the sites, for errors; 0..M-1 by default
+    sites, classes : names of the sites and of the classes, for errors
     record_collapse : go on (other replicates) or end quietly where a component collapses, instead of raising
+    before : what the sites sent before the first round
     marks : rounds whose theta ``watch`` is to see
     watch : called after each round; on a GPU after every fifty and after marks, for each of them, with the theta of
         the last
@@ -69,7 +76,7 @@ def simulate(
         W = two_way_weights(W, names, algorithm.name)
     warn_if_not_pooled(algorithm, W, weighting, names)
     start = broadcast(start, rows.shape)
-    exchange = Stacked(W, site_axis=len(rows.shape) - 1)
+    exchange = _exchange(algorithm, rows, W, start)
     measure = partial(moments, rows, reg_covar=reg_covar, shrinkage=shrinkage)
     rounds = Rounds(algorithm, exchange, measure, rows.mass, tol)
     carry = rounds.begin(start, algorithm.init(start, site_facts(rows.mass, W, weighting)))
@@ -88,31 +95,46 @@ def simulate(
                 fresh = seen.collapsed & (collapsed == 0)
                 if fresh.any():
                     collapsed = np.where(fresh, number, collapsed)
-                    error = _explain(rounds, look.before, number, names, fresh)
+                    error = _explain(rounds, look.before, number, names, classes, fresh)
                     if not record_collapse:
                         raise error
                     collapse = collapse or error
                 converged = seen.converged
-                seen_rounds.append((number, *seen[:5], sent))
+                seen_rounds.append((number, *seen[:5], *before.plus(sent)))
                 if watch is not None:
-                    watch(Progress(carry.theta, *seen_rounds[-1]))
+                    watch(Progress(broadcast(carry.theta, rows.shape), *seen_rounds[-1]))
                 if (converged | seen.collapsed).all():
                     break
             if (converged | (collapsed > 0)).all():
                 break
     converged = np.asarray(converged & (collapsed == 0))
-    return Run(carry.theta, History.of(seen_rounds), number, converged, collapse, collapsed)
+    history = History.of(seen_rounds)
+    return Run(broadcast(carry.theta, rows.shape), history, number, converged, collapse, collapsed)
 
 
-def _explain(rounds: Rounds, carry: Carry, number: int, names: Sequence[Any], fresh: NDArray) -> CollapseError:
+def _exchange(algorithm: Algorithm, rows: Rows, W: Any, start: Theta) -> Stacked | Sums:
+    if algorithm.source != SUMS:
+        return Stacked(W, site_axis=len(rows.shape) - 1)
+    K, p = start.means.shape[-2:]
+    size = K * width(p) + WORDS
+    return Sums(W, (FIRST.words(size), size))
+
+
+def _explain(
+    rounds: Rounds, carry: Carry, number: int, names: Sequence[Any], classes: Sequence[Any], fresh: NDArray
+) -> CollapseError:
     """The error for replicates that collapsed: the round is run again from where they stood before it."""
-    sent = rounds.exchange.bytes_sent
+    sent = rounds.spent
     after, step = one_round(rounds.algorithm, carry.state, rounds.exchange, rounds.measure)
-    rounds.exchange.bytes_sent = sent  # nothing is sent a second time
+    rounds.exchange.exchanges, rounds.exchange.bytes_sent = sent  # nothing is sent a second time
     assert step is not None
-    for theta, sound in ((step.theta, step.moments.log_likelihood), (rounds.algorithm.estimate(after), None)):
+    if (short := np.broadcast_to(to_numpy(step.info.short), fresh.shape) & fresh).any():
+        replicate = tuple(np.argwhere(short)[0])
+        return support_error(number, to_numpy(step.info.support)[replicate], rounds.algorithm, classes)
+    reached = rounds.algorithm.estimate(after)
+    for theta, sound in ((step.theta, step.moments.log_likelihood), (reached, None)):
         finite = healthy(theta) if sound is None else namespace(sound).isfinite(sound)
         unhealthy = fresh[..., None] & ~to_numpy(finite)
         if unhealthy.any():
-            return collapse_error(number, names, theta, unhealthy)
+            return collapse_error(number, [None] if rounds.algorithm.replicated else names, theta, unhealthy)
     raise AssertionError("a round gave other numbers when it was run again")

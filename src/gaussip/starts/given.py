@@ -1,16 +1,24 @@
 """Starting values as a user asks for them: found by k-means, from labels or by a search, or given."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gaussip.arrays import NDArray
 from gaussip.errors import StartError, Text
+from gaussip.exchange.questions import Replicated, answered
 from gaussip.mixture.theta import Theta, reorder
+from gaussip.rows.checks import check_mean_weight
+from gaussip.rows.held import Held
 from gaussip.rows.problem import Problem
 from gaussip.settings import check
-from gaussip.starts import shared as start
-from gaussip.starts.search import searched
+from gaussip.starts.agreed import Wish, ask_start, confirmed
+from gaussip.starts.facts import Facts, ask_classes, ask_facts, refuse_few_labelled
+from gaussip.starts.mixtures import checked, order_by, order_of
+from gaussip.starts.search import over
+
+Count = Callable[[int], None]  # called with the words of each sum
 
 
 class Given(NamedTuple):
@@ -21,14 +29,22 @@ class Given(NamedTuple):
     covariances: Any = None
 
 
+class Regularised(NamedTuple):
+    """How a fit regularises covariances, and the fewest rows whose sums may be known."""
+
+    reg_covar: float
+    shrinkage: float
+    min_count: int
+
+
 def starts(
     problem: Problem,
     n_components: int,
     init_params: str,
     seeds: Sequence[int],
     given: Given,
-    reg_covar: float = 0.0,
-    shrinkage: float = 0.0,
+    regularised: Regularised,
+    count: Count = lambda words: None,
 ) -> list[Theta]:
     """Starting values: one per seed from k-means or a search, one from labels, with what is given in their place."""
     check(init_params=init_params)
@@ -39,21 +55,67 @@ def starts(
         raise StartError(text, setting="means_init") from error
     if all(part is not None for part in given):
         thetas = [Theta(*given)]
-    elif init_params == "labels":
-        thetas = [start.from_labels(problem.rows, start.spread_of(problem.values, problem.weights))]
     else:
-        if init_params == "search":
-            shared = (problem.values, problem.weights, problem.rows)
-            thetas = [searched(*shared, n_components, seed, reg_covar, shrinkage) for seed in seeds]
-        else:
-            thetas = [start.kmeans(problem.values, n_components, seed, problem.weights) for seed in seeds]
+        thetas = found(problem.held, n_components, init_params, seeds, regularised, count, problem.classes.tolist())
         if given.means is not None and given.means.shape == thetas[0].means.shape:
             numbers = np.arange(n_components)
-            thetas = [reorder(theta, start.order_by(theta, given.means, numbers)) for theta in thetas]
-        elif problem.rows.labelled is not None and init_params == "kmeans":
-            thetas = [reorder(theta, start.class_order(theta, problem.rows)) for theta in thetas]
+            thetas = [reorder(theta, order_by(theta, given.means, numbers)) for theta in thetas]
     merged = (
         Theta(*(part if wanted is None else wanted for part, wanted in zip(theta, given, strict=True)))
         for theta in thetas
     )
-    return [start.checked(theta, n_components, problem.values[0].shape[1]) for theta in merged]
+    return [checked(theta, n_components, problem.values[0].shape[1]) for theta in merged]
+
+
+def found(
+    held: Held,
+    n_components: int,
+    init_params: str,
+    seeds: Sequence[int],
+    regularised: Regularised,
+    count: Count = lambda words: None,
+    classes: Sequence[Any] = (),
+) -> list[Theta]:
+    """Starts that the sites find together, all in this process; ``classes`` are names, for messages."""
+    regularised = regularised._replace(min_count=held.least(regularised.min_count))
+
+    def all_starts() -> Replicated[list[Theta]]:
+        facts = yield from _asked(held, regularised.min_count, classes)
+        if init_params == "search":
+            return (yield from _searched(facts, n_components, seeds, regularised))
+        thetas = []
+        for seed in seeds[:1] if init_params == "labels" else seeds:
+            wish = Wish(init_params, n_components, seed, regularised.min_count)
+            thetas.append((yield from ask_start(facts, wish)))
+        return thetas
+
+    if init_params == "search":
+        check_mean_weight(held.weights)
+    return answered(all_starts(), held, held.n_sites, count)
+
+
+def _asked(held: Held, min_count: int, classes: Sequence[Any]) -> Replicated[Facts]:
+    facts = yield from ask_facts(held.values[0].shape[1], held.rows.labelled is not None)
+    refuse_few_labelled(facts, min_count, classes)
+    return facts
+
+
+def _searched(
+    facts: Facts, n_components: int, seeds: Sequence[int], regularised: Regularised
+) -> Replicated[list[Theta]]:
+    """The best of many starts, for each seed."""
+    reg, numbers, thetas = regularised.reg_covar / facts.spread**2, range(n_components, n_components + 1), []
+    for seed in seeds:
+        best = yield from over(numbers, facts, seed, reg, regularised.min_count, regularised.shrinkage)
+        thetas.append((yield from confirmed(best.mixtures[0].theta, facts.unit)))
+    return thetas
+
+
+def class_order(held: Held, theta: Theta, min_count: int, classes: Sequence[Any]) -> NDArray:
+    """The order of components in which component k lies nearest to labelled class k."""
+
+    def ordered() -> Replicated[NDArray]:
+        facts = yield from _asked(held, held.least(min_count), classes)
+        return order_of(facts.unit.standard_theta(theta), (yield from ask_classes(facts)))
+
+    return answered(ordered(), held, held.n_sites)

@@ -21,7 +21,7 @@ from gaussip.rows.moments import shrinkage_of
 from gaussip.rows.problem import Problem, seeds_of
 from gaussip.rows.streaming import on_disk
 from gaussip.settings import check, default
-from gaussip.starts.given import Given, starts
+from gaussip.starts.given import Given, Regularised, starts
 from gaussip.step_size.outlook import CLOSE, Outlook
 
 ETAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # shown in the table
@@ -174,8 +174,8 @@ def _prepared(
     if settings.warm_start and hasattr(mixture, "weights_"):
         return settings, problem, [mixture._theta()]
     given = Given(settings.weights_init, settings.means_init, settings.covariances_init)
-    penalties = (float(settings.reg_covar), float(settings.shrinkage))
-    begin = starts(problem, settings.n_components, settings.init_params, seeds[1:], given, *penalties)
+    regularised = Regularised(float(settings.reg_covar), float(settings.shrinkage), settings.min_count)
+    begin = starts(problem, settings.n_components, settings.init_params, seeds[1:], given, regularised)
     return settings, problem, begin
 
 

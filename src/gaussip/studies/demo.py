@@ -12,16 +12,17 @@ from gaussip.mixture.density import responsibilities
 from gaussip.mixture.theta import Theta, align, at, distance, reorder
 from gaussip.plots import draw_convergence, draw_network, save
 from gaussip.rows.problem import prepare
+from gaussip.settings import default
 from gaussip.simulation.history import Progress
 from gaussip.simulation.run import Run
-from gaussip.starts import shared as start
+from gaussip.starts.given import Regularised, class_order, found
 from gaussip.studies import split
 from gaussip.studies.methods import Method, parse_method
 
 N_SITES = 8
 LABELLED = 0.1
 REG_COVAR = 1e-3
-NAMES = ("local", "nnem", "mnem", "semi-mnem", "exact", "semi-exact", "semi-em")
+NAMES = ("local", "nnem", "mnem", "semi-mnem", "exact", "semi-exact", "masked", "semi-masked", "semi-em")
 METHODS = tuple(parse_method(name, eta=0.01) for name in NAMES)
 
 
@@ -47,10 +48,11 @@ def run_demo(
     train, test, sites, labels, names = patients()
     semi = prepare(train.X, labels, sites, n_components=2, network="ring")
     free = prepare(train.X, None, sites, n_components=2, network="ring")
-    unsupervised = start.kmeans(free.values, 2, seed=0)
+    regularised, names_of = Regularised(REG_COVAR, 0.0, default("min_count")), semi.classes.tolist()
+    (unsupervised,) = found(free.held, 2, "kmeans", [0], regularised)
     begins = {
-        True: start.from_labels(semi.rows, start.spread_of(semi.values)),
-        False: reorder(unsupervised, start.class_order(unsupervised, semi.rows)),
+        True: found(semi.held, 2, "labels", [0], regularised)[0],
+        False: reorder(unsupervised, class_order(semi.held, unsupervised, regularised.min_count, names_of)),
     }
     settings = {"tol": 1e-7, "reg_covar": REG_COVAR, "sites": semi.sites.tolist()}
     rows = {True: semi.rows, False: free.rows}

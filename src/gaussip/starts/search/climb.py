@@ -1,25 +1,26 @@
 """Searching for the best mixture of K components without a server, by sums on which all sites agree.
 
-A search is a generator: it yields a theta, receives the sums of all sites' rows there (`Totals`), and in the end
-returns the best mixture. Its decisions depend on these sums alone, so a simulation and every real site find the same
+A search is a replicated computation: it asks for the sums of all sites' rows at one mixture after the other, and in
+the end returns the best. Its decisions depend on these sums alone, so a simulation and every real site find the same
 mixture. Features are in standard units, on which the sites agreed before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from gaussip.algorithms import acceleration
 from gaussip.algorithms.em import m_step
+from gaussip.algorithms.summed import Summed
 from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import StartError, Text
-from gaussip.exchange import sums
-from gaussip.mixture.theta import Theta
+from gaussip.exchange.questions import Ask, Replicated
+from gaussip.mixture.theta import Theta, width
 from gaussip.mixture.units import Unit
-from gaussip.rows.moments import Moments
+from gaussip.rows.held import Held
 from gaussip.starts.search.moves import moves
 
 SHORT = 15  # steps after which the starts are compared
@@ -29,23 +30,15 @@ NEAR = 0.02  # of log-likelihood still to gain: a climb ends here, far below the
 DOUBT = 1000  # times the predicted gain: a climb may still gain this much, as gains may grow again
 WORTH = 0.1  # of log-likelihood: a move that gains less is not taken
 NOTHING = 1e-6  # of log-likelihood: counts as no gain
-FRACTION = 1 << 15  # resolution of the fractional part of a summed log-likelihood, as gains are small
 SAME = 1e-3  # of log-likelihood: two starts this close lead to the same optimum
 
 
 class Totals(NamedTuple):
     """The sums over all sites' rows at one theta."""
 
-    sums: NDArray  #: (K, f), the moments (S0, S1, vech S2), S2 about theta's means
-    log_likelihood: float  #: in standard units
+    psi: NDArray  #: (K, f), the moments over the number of rows, in standard units
+    log_likelihood: float  #: of all rows, in standard units; NaN where theta is no mixture, or for too few rows
     mass: float
-    lost: float  #: sites at which theta is not a mixture
-
-    @classmethod
-    def of(cls, summed: NDArray, n_components: int) -> Totals:
-        """The totals in the sum of all sites' `part_of`."""
-        whole, fraction, mass, lost = summed[-4:].tolist()
-        return cls(summed[:-4].reshape(n_components, -1), whole + fraction / FRACTION, mass, lost)
 
 
 class Climbed(NamedTuple):
@@ -55,36 +48,37 @@ class Climbed(NamedTuple):
     totals: Totals
 
 
-Steps: TypeAlias = Generator[Theta, Totals, Climbed]
-
-
-def part_of(moments: Moments, unit: Unit, n_sites: int) -> NDArray:
-    """What each site adds to the totals, (..., size).
-
-    A site reports a lost component, and all decide on the sum: on another machine the last digit may differ.
-    """
-    site_sums = unit.standard(to_numpy(moments.sums))
-    mass, height = to_numpy(moments.mass), to_numpy(moments.log_likelihood)
-    height = height + mass * unit.log_volume
-    limit = sums.LARGEST_SUM / n_sites
-    valid = (np.abs(height) < limit) & (np.abs(site_sums) < limit).all(axis=(-2, -1))  # False for NaN
-    site_sums = np.where(valid[..., None, None], site_sums, 0.0).reshape(*mass.shape, -1)
-    height = np.where(valid, height, 0.0)
-    whole = np.floor(height)
-    last = np.stack([whole, (height - whole) * FRACTION, mass, ~valid], axis=-1)
-    return np.concatenate([site_sums, last], axis=-1)
+Steps: TypeAlias = Replicated[Climbed]
 
 
 class Rule(NamedTuple):
-    """The rule for a step of pooled EM."""
+    """How the sites take the sums, and a step of pooled EM."""
 
+    unit: Unit
+    mass: float  #: of all rows
     reg: NDArray  #: (p,), added to every variance
+    min_count: int  #: rows of all sites that each component must have
     shrinkage: float = 0.0  #: the target's share of every covariance
     target: NDArray | float = 0.0  #: (p, p)
 
+    def totals(self, theta: Theta) -> Replicated[Totals]:
+        """The sums at a mixture."""
+        K, p = theta.means.shape
+        summed = Summed(self.unit, self.mass)
+
+        def part(held: Held) -> NDArray:
+            with np.errstate(all="ignore"):  # a component that collapses divides by zero
+                found = held.moments(self.unit.original_theta(theta))
+                return to_numpy(summed.part(found, held.n_sites))
+
+        pooled = summed.pooled((yield Ask(part, summed.code(K, width(p)))), (K, width(p)))
+        psi, height = pooled.psi[0], float(pooled.log_likelihood[0]) + self.unit.log_volume
+        supported = bool((self.mass * psi[:, 0] >= self.min_count).all())
+        return Totals(psi, self.mass * height if supported else np.nan, self.mass)
+
     def step(self, theta: Theta, totals: Totals) -> Theta:
         """The M-step, with the sums of all sites."""
-        new = m_step(totals.sums / totals.mass, theta.means)
+        new = m_step(totals.psi, theta.means)
         covariances = new.covariances + np.diag(self.reg)
         return new._replace(covariances=(1 - self.shrinkage) * covariances + self.shrinkage * self.target)
 
@@ -106,7 +100,7 @@ class Climb:
     @property
     def height(self) -> float:
         """The log-likelihood; minus infinity if a component has collapsed."""
-        if self.totals is None or self.totals.lost:
+        if self.totals is None or not np.isfinite(self.totals.log_likelihood):
             return -np.inf
         return self.totals.log_likelihood
 
@@ -123,13 +117,13 @@ class Climb:
             return max(seen, _to_come(between, last))
         return max(_to_come(before, between) - last, _to_come(between, last))
 
-    def go(self, steps: int, above: float = -np.inf) -> Generator[Theta, Totals, None]:
+    def go(self, steps: int, above: float = -np.inf) -> Replicated[None]:
         """Take up to this many steps; stop when little is left to gain, or it cannot get above a height."""
         for _ in range(steps):
             theta, past = self._next, self._past
-            totals = yield theta
+            totals = yield from self._rule.totals(theta)
             image = self._rule.step(theta, totals)
-            height = np.array(np.nan if totals.lost else totals.log_likelihood / totals.mass)
+            height = np.array(totals.log_likelihood / totals.mass)
             self._past, self._next = acceleration.after(past, image, height, self._rule.regular)
             if self._past.refused > past.refused:
                 continue
@@ -168,9 +162,7 @@ def best_of(starts: Iterable[Theta], rule: Rule, labelled: int = 0) -> Steps:
         best = higher
 
 
-def highest(
-    starts: Iterable[Theta], rule: Rule, above: float = -np.inf
-) -> Generator[Theta, Totals, Climbed | None]:  # fmt: skip
+def highest(starts: Iterable[Theta], rule: Rule, above: float = -np.inf) -> Replicated[Climbed | None]:
     """Compare starts by a short climb and continue the best distinct ones to the top; None if all are lost.
 
     A climb stops early if it cannot get above the given height or above another's top.

@@ -1,18 +1,18 @@
-"""A pass over numbers of components: each starts from shared centres, from labels, and by splitting the last."""
+"""A pass over numbers of components: each starts from groups of rows, from labels, and by splitting the last."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import StartError, Text
+from gaussip.exchange.questions import Replicated
 from gaussip.mixture.theta import Theta
+from gaussip.starts.facts import Facts, ask_classes
+from gaussip.starts.lloyd import ask_groups
 from gaussip.starts.search.candidates import candidates
-from gaussip.starts.search.climb import Climbed, Rule, Steps, Totals, best_of
-from gaussip.starts.shared import Centres, Classes, common_within
-
-SEEDS = 5  # for k-means over the shared centres, and for centres drawn at random
+from gaussip.starts.search.climb import Climbed, Rule, Steps, best_of
 
 
 class Best(NamedTuple):
@@ -24,26 +24,38 @@ class Best(NamedTuple):
 
 def over(
     numbers: range,
-    shared: Sequence[Centres],
-    classes: Classes | None,
+    facts: Facts,
     seed: int,
     reg: NDArray,
+    min_count: int,
     shrinkage: float = 0.0,
-) -> Generator[Theta, Totals, Best]:
+    look: Callable[[int], None] = lambda K: None,
+) -> Replicated[Best]:
     """The search that all sites run; see `gaussip.starts.search.climb`.
 
     Parameters
     ----------
-    shared, classes : known to all sites, in standard units
-    reg : (p,), added to every variance
-    shrinkage : the share of every covariance taken from the covariance within the shared groups
+    reg : (p,), added to every variance, in standard units
+    shrinkage : the share of every covariance taken from the covariance within groups of rows
+    look : called with each K before it is looked at
     """
-    rule = Rule(reg, shrinkage, common_within(shared) if shrinkage else 0.0)
+    classes = (yield from ask_classes(facts)) if facts.class_counts.any() else None
     labelled = 0 if classes is None else int(np.flatnonzero(classes.counts).max(initial=-1)) + 1
-    seeds = [(seed + j) % 2**32 for j in range(SEEDS)]
+    rule = Rule(facts.unit, float(facts.mass), reg, min_count)
+    if shrinkage:
+        (groups,) = yield from ask_groups(facts, numbers[-1], seed, min_count)
+        rule = rule._replace(shrinkage=shrinkage, target=groups.scatters.sum(axis=0) / groups.counts.sum())
 
     def best(K: int, fewer: Theta | None) -> Steps:
-        return (yield from best_of(candidates(K, shared, classes, seeds, fewer), rule, labelled))
+        look(K)
+        try:
+            grouped = yield from ask_groups(facts, K, seed, min_count, best=False)
+        except StartError:
+            grouped = []
+        starts = candidates(K, grouped, classes, fewer)
+        if not starts:
+            raise StartError(f"the rows of all sites have no {K} groups of at least {min_count} rows")
+        return (yield from best_of(starts, rule, labelled))
 
     def first(K: int) -> Steps:
         """From scratch; if no such start survives, by splitting up to K."""

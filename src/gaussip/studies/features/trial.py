@@ -11,9 +11,11 @@ from gaussip.errors import DataError, DesignError, LabelError
 from gaussip.mixture.theta import Theta
 from gaussip.preprocessing import NetworkPCA
 from gaussip.rows.basis import Basis
+from gaussip.rows.held import Held
 from gaussip.rows.rows import Rows
 from gaussip.rows.sites import by_column
-from gaussip.starts import shared as start
+from gaussip.settings import default
+from gaussip.starts.given import Regularised, found
 from gaussip.studies.features.design import FeatureDesign
 from gaussip.studies.features.table import FeatureTable
 
@@ -132,14 +134,18 @@ class Replicate:
 
     @cached_property
     def from_labels(self) -> Theta:
-        """The start from exchanged moments of the labelled rows."""
-        whole = Rows.of_sites(self.values, self.codes, None, len(self.table.classes))
-        return start.from_labels(whole, start.spread_of(self.values))
+        """The start from the moments of the labelled rows."""
+        return self._found("labels", Rows.of_sites(self.values, self.codes, None, len(self.table.classes)))
 
     @cached_property
     def from_kmeans(self) -> Theta:
-        """The decentralised k-means start."""
-        return start.kmeans(self.values, len(self.table.classes), self.start_seed)
+        """The start by k-means."""
+        return self._found("kmeans", Rows.of_sites(self.values))
+
+    def _found(self, kind: str, rows: Rows) -> Theta:
+        held = Held.everything(rows, self.values, None)
+        regularised = Regularised(0.0, 0.0, default("min_count"))
+        return found(held, len(self.table.classes), kind, [self.start_seed], regularised)[0]
 
     def holdout(self, device: str) -> tuple[Array, NDArray]:
         """Rows that no site trained on, and their labels."""

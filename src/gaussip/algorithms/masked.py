@@ -1,0 +1,110 @@
+"""EM on all rows, by sums of which no site learns another's part: every site takes the same steps.
+
+One round is one sum over all sites: each adds its moments at the mixture that all hold, and all take the same step
+from the total. Nothing else is exchanged, so that what EM on one machine can do, every site does by itself: take
+longer steps, go back, stop. In this process the sum is that of whole numbers which real sites add as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussip.algorithms import em
+from gaussip.algorithms.base import SUMS, Algorithm, Info, register
+from gaussip.algorithms.em import EM
+from gaussip.algorithms.site import Site
+from gaussip.algorithms.summed import Pooled, Summed, rounded_total
+from gaussip.arrays import Array, NDArray, namespace
+from gaussip.errors import CollapseError
+from gaussip.exchange import Message
+from gaussip.mixture.theta import Theta
+from gaussip.mixture.validity import REMEDY
+from gaussip.rows.moments import Moments
+from gaussip.settings import default
+
+
+class State(NamedTuple):
+    """EM's State, and what all sites know of their rows."""
+
+    inner: em.State
+    sums: int  #: so far
+    mass: Array  #: (...), of all rows; not known before the first sum
+    log_likelihood: Array  #: (...), of all rows, per row, at the last mixture that was not refused
+    support: (
+        Array  #: (..., K), rows of all sites by component at the last mixture; NaN where some site has no moments
+    )
+
+
+@register
+@dataclass(frozen=True)
+class Masked(EM):
+    """Whole-sample EM between sites; a component that too few rows of all sites support ends the run."""
+
+    accelerate: bool = True
+    min_count: int = default("min_count")
+    name = "masked"
+    title = "masked"
+    source = SUMS
+
+    def init(self, start: Theta, site: Site) -> State:  # type: ignore[override]
+        """Begin at the start."""
+        inner = super().init(start, site)
+        unknown = inner.theta.weights[..., 0, :] + namespace(start.weights).inf
+        return State(inner, 0, unknown[..., 0], -unknown[..., 0], unknown)
+
+    def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:  # type: ignore[override]
+        """Moments are wanted at the current point."""
+        inner, theta = super().absorb(state.inner, heard)
+        return state._replace(inner=inner), theta
+
+    def update(self, state: State, moments: Moments) -> State:  # type: ignore[override]
+        """The sum over all sites, in this process, and the step that follows from it."""
+        summed = self.summed(state)
+        K, f = moments.sums.shape[-2:]
+        total = rounded_total(summed.part(moments, moments.mass.shape[-1]), summed.code(K, f))
+        return self.step(state, total, moments)
+
+    def summed(self, state: State) -> Summed:
+        """How the moments at the current point are summed."""
+        return Summed(state.inner.unit, state.mass if state.sums else None)
+
+    def step(self, state: State, total: Array, rule: Moments) -> State:
+        """What all sites do with a total; ``rule`` is any site's moments, for how they were regularised."""
+        xp = namespace(total)
+        pooled = self.summed(state).pooled(total, rule.sums.shape[-2:])
+        original = Pooled(state.inner.unit.original(pooled.psi), *pooled[1:])
+        inner = self.follow(state.inner, original, rule)
+        refused = inner.course.refused if inner.course else xp.zeros_like(state.mass) > 0
+        height = xp.where(refused, state.log_likelihood, pooled.log_likelihood[..., 0])
+        support = (pooled.mass[..., None] * pooled.psi[..., 0])[..., 0, :]
+        support = xp.where(xp.isfinite(height)[..., None], support, xp.full_like(support, xp.nan))
+        return State(inner, state.sums + 1, pooled.mass[..., 0], height, support)
+
+    def info(self, state: State) -> Info:  # type: ignore[override]
+        """EM's, and how many rows support each component."""
+        xp = namespace(state.support)
+        short = xp.any(~(state.support >= self.min_count), axis=-1)
+        known = {"support": state.support, "short": short, "log_likelihood": state.log_likelihood}
+        return super().info(state.inner)._replace(**known)
+
+    def estimate(self, state: State) -> Theta:  # type: ignore[override]
+        """EM's last image that was not refused."""
+        return super().estimate(state.inner)
+
+
+def support_error(number: int, support: NDArray, algorithm: Algorithm, classes: Sequence[Any] = ()) -> CollapseError:
+    """The error for a component that too few rows of all sites support, (K,), in a round."""
+    assert isinstance(algorithm, Masked)
+    if not np.isfinite(support).all():
+        cause = (
+            "some site's moments are not finite, or too large: its rows lie too far from the start, for its spread"
+        )
+        remedy = "give starting values nearer to the rows, or divide features by their standard deviations"
+        return CollapseError(None, None, number, cause, remedy)
+    k = int(support.argmin())
+    cause = f"{support[k]:.3g} rows of all sites together support it, fewer than min_count={algorithm.min_count}"
+    return CollapseError(None, k, number, cause, REMEDY, classes[k] if k < len(classes) else None)

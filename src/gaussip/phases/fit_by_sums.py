@@ -1,0 +1,113 @@
+"""The fit at one site by sums: every site takes the same steps from the same totals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gaussip.algorithms.base import SUMS, Info
+from gaussip.algorithms.masked import Masked, State, support_error
+from gaussip.algorithms.site import site_facts
+from gaussip.algorithms.summed import FIRST, WORDS
+from gaussip.arrays import NDArray
+from gaussip.exchange.questions import Ask
+from gaussip.mixture.theta import Theta, broadcast, to_psi, width
+from gaussip.mixture.units import measure
+from gaussip.mixture.validity import collapse_error, healthy
+from gaussip.phases.base import Context
+from gaussip.phases.fit import Fitted, Laid
+from gaussip.phases.summing import SumsPhase, held_by
+from gaussip.phases.task import Task
+from gaussip.rows.held import Held
+from gaussip.rows.moments import Moments, moments
+
+
+class FitBySums(SumsPhase):
+    """The rounds of one site; each is one sum and one pass over its rows."""
+
+    name = "fit"
+    doing = "fitting"
+
+    def __init__(self, context: Context, results: dict[str, Any]) -> None:
+        task = self._task = context.task
+        super().__init__(context, results, most_words(task))
+        assert isinstance(task.algorithm, Masked)
+        self._algorithm = task.algorithm
+        self._laid, self._context = Laid.of(context, results), context
+        K, p = self._laid.start.means.shape
+        one = np.ones(1)  # what the rows of one site are in a simulation
+        self._rule = Moments(one, np.zeros((1, K, width(p))), one, task.reg_covar, self._laid.shrinkage)
+        begin = broadcast(self._laid.start, (1,))
+        self.state: State = self._algorithm.init(begin, site_facts(one, np.ones((1, 1)), "equal"))
+        self.change = float("inf")  #: EM's last step, the same at all sites
+        self._psi = self.state.inner.unit.standard(to_psi(begin))
+
+    @classmethod
+    def begin(cls, context: Context, results: dict[str, Any]) -> FitBySums | None:
+        """Where the algorithm sums."""
+        return cls(context, results) if context.task.algorithm.source == SUMS else None
+
+    def _held(self) -> Held:
+        return held_by(self._context)
+
+    def _ask(self) -> Ask:
+        K, f = self._rule.sums.shape[-2:]
+        state, summed = self.state, self._algorithm.summed(self.state)
+
+        def part(held: Held) -> NDArray:
+            with np.errstate(all="ignore"):  # a component that collapses divides by zero
+                _, theta = self._algorithm.absorb(state, {})
+                found = moments(self._laid.rows, theta, self._task.reg_covar, shrinkage=self._laid.shrinkage)
+                return np.asarray(summed.part(found, held.n_sites))
+
+        return Ask(part, summed.code(K, f))
+
+    def _take(self, total: NDArray) -> None:
+        with np.errstate(all="ignore"):
+            self.state = self._algorithm.step(self.state, total, self._rule)
+        if bool(self.info.short):
+            support = np.asarray(self.info.support)
+            raise support_error(self.round, support, self._algorithm, self._task.classes)
+        reached = self._algorithm.estimate(self.state)
+        if not bool(healthy(reached)[0]):
+            raise collapse_error(self.round, [None], reached, np.array([True]))
+        self._psi, move, _ = measure(reached, self.state.inner.unit, self._psi)
+        self.change = float(np.asarray(move if self.info.change is None else self.info.change))
+
+    @property
+    def info(self) -> Info:
+        """What the algorithm's State says."""
+        return self._algorithm.info(self.state)
+
+    @property
+    def round(self) -> int:
+        """Rounds so far."""
+        return self.state.sums
+
+    @property
+    def converged(self) -> bool:
+        """Whether EM's step is at most tol; the same at all sites."""
+        return self.round > 0 and self.change <= self._task.tol
+
+    @property
+    def _answered(self) -> bool:
+        return self.converged or self.round >= self._task.max_rounds
+
+    @property
+    def result(self) -> Fitted:
+        """The estimate, and how the fit ended."""
+        info = self.info
+        return Fitted(
+            *self.estimate(), self.converged, self.round, self.round, float(np.asarray(info.log_likelihood)),
+            self.change, 0.0, float(info.step), int(np.asarray(info.restarts).sum()),
+        )  # fmt: skip
+
+    def estimate(self) -> Theta:
+        """The mixture that all sites hold, in the units of the table."""
+        return self._laid.original(Theta(*(part[0] for part in self._algorithm.estimate(self.state))))
+
+
+def most_words(task: Task) -> int:
+    """The words of the longest question of the fit."""
+    return FIRST.words(task.n_components * width(task.n_features) + WORDS)

@@ -1,0 +1,124 @@
+"""Groups of rows by k-means (Lloyd's iterations) on all sites' rows, by sums.
+
+Centres are drawn from what all know, the mean and variances of all rows, and every iteration takes two sums: how many
+rows each group has, and then the sums of those groups that have enough. So nobody learns the mean of fewer rows than
+min_count. A row's group is found by the hot function, at a mixture of narrow components.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gaussip.arrays import NDArray
+from gaussip.errors import StartError, Text
+from gaussip.exchange.questions import Ask, Replicated
+from gaussip.mixture.theta import Theta, broadcast, unvech, width
+from gaussip.rows.held import Held
+from gaussip.rows.moments import moments
+from gaussip.starts.facts import PRECISE, Facts
+
+SEEDS = 10  # runs side by side, each from centres of its own
+MOST = 15  # iterations
+WORTH = 0.01  # of the squared distances: an iteration that gains less is the last
+NARROW = 1e-4  # variance of a component, in standard units: a row belongs to the nearest
+
+
+class Groups(NamedTuple):
+    """Groups of all sites' rows, in standard units."""
+
+    counts: NDArray  #: (K,)
+    means: NDArray  #: (K, p)
+    scatters: NDArray  #: (K, p, p), sums of squares and products about the group's mean
+
+
+class _Passes:
+    """The sums of each site's rows by their nearest centres, for several runs; kept for a second question."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._centres: NDArray | None = None
+        self._found: tuple[NDArray, NDArray] | None = None
+
+    def at(self, centres: NDArray, held: Held) -> tuple[NDArray, NDArray]:
+        """Moments (M, R, K, f) and squared distances (M, R) over the number of rows, in standard units."""
+        if self._centres is not centres or self._found is None:
+            self._found, self._centres = self._pass(centres, held), centres
+        return self._found
+
+    def _pass(self, centres: NDArray, held: Held) -> tuple[NDArray, NDArray]:
+        unit, rows = self._facts.unit, float(self._facts.rows)
+        K, p = centres.shape[1:]
+        covariances = np.broadcast_to(NARROW * np.diag(unit.spread**2), (K, p, p))
+        constant = np.log(K) + p / 2 * np.log(2 * np.pi * NARROW) + unit.log_volume
+        sums, apart = [], []
+        for one in centres:
+            theta = Theta(np.full(K, 1 / K), one * unit.spread + unit.location, covariances)
+            found = moments(held.plain, Theta(*map(np.array, broadcast(theta, held.plain.shape))))
+            sums.append(unit.standard(found.sums) / rows)
+            apart.append(-2 * NARROW * (found.log_likelihood + found.mass * constant) / rows)
+        return np.stack(sums, axis=1), np.stack(apart, axis=1)
+
+
+def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: bool = True) -> Replicated[list[Groups]]:
+    """The groups of the best run, or those of all runs in which every group has enough rows."""
+    passes, rows, p = _Passes(facts), float(facts.rows), len(facts.mean)
+    draws = [np.random.default_rng([seed, run]) for run in range(SEEDS if n_groups > 1 else 1)]
+    centres = np.stack([rng.standard_normal((n_groups, p)) for rng in draws])
+    before = np.inf
+    for iteration in range(MOST):
+        here, shape = centres, centres.shape[:2]
+
+        def counted(held: Held, here: NDArray = here) -> NDArray:
+            sums, apart = passes.at(here, held)
+            return np.concatenate([sums[..., 0].reshape(len(apart), -1), apart], axis=1)
+
+        total = yield Ask(counted, PRECISE)
+        counts, apart = rows * total[: -len(draws)].reshape(shape), total[-len(draws) :]
+        enough = counts >= min_count
+        whole = enough.all(axis=1)
+        least = float(np.min(np.where(whole, apart, np.inf)))
+        if least > (1 - WORTH) * before or iteration == MOST - 1:
+            break
+        before = least
+
+        def summed(held: Held, here: NDArray = here, enough: NDArray = enough) -> NDArray:
+            sums = np.where(enough[..., None], passes.at(here, held)[0][..., 1 : 1 + p], 0.0)
+            return np.asarray(sums.reshape(len(sums), -1))
+
+        total = (yield Ask(summed, PRECISE)).reshape(centres.shape)
+        centres = total / np.where(enough, counts / rows, 1.0)[..., None]
+        for run, k in np.argwhere(~enough).tolist():  # next to the largest group
+            apart_each = np.sqrt(max(float(apart[run]), 0.0) / p)
+            centres[run, k] = centres[run, int(counts[run].argmax())] + apart_each * draws[run].standard_normal(p)
+    if not whole.any():
+        raise StartError(
+            f"k-means found no {n_groups} groups of at least {min_count} rows each in the rows of all sites, too few "
+            f"to start {n_groups} components",
+            setting="init_params",
+            remedy=Text("use {init_params:'labels'}, or give {means_init, weights_init and covariances_init}"),
+        )
+    chosen = np.flatnonzero(whole) if not best else [int(np.where(whole, apart, np.inf).argmin())]
+    return (yield from _groups(passes, centres, counts, list(chosen), rows))
+
+
+def _groups(
+    passes: _Passes, centres: NDArray, counts: NDArray, chosen: list[int], rows: float
+) -> Replicated[list[Groups]]:
+    """The groups of some runs, with their squares and products."""
+    p = centres.shape[-1]
+
+    def summed(held: Held) -> NDArray:
+        sums = passes.at(centres, held)[0][:, chosen, :, 1:]
+        return np.asarray(sums.reshape(len(sums), -1))
+
+    total = (yield Ask(summed, PRECISE)).reshape(len(chosen), centres.shape[1], width(p) - 1)
+    groups = []
+    for run, sums in zip(chosen, total, strict=True):
+        share = counts[run] / rows
+        means = sums[:, :p] / share[:, None]
+        moved = means - centres[run]
+        scatters = unvech(sums[:, p:]) - share[:, None, None] * moved[:, :, None] * moved[:, None, :]
+        groups.append(Groups(counts[run], means, rows * scatters))
+    return groups
