@@ -32,8 +32,8 @@ MESSAGE = bytes(1024)
 
 def journal(folder: Path) -> Callable[[int], object]:
     """A function that writes the exchange of a number."""
-    kept = Journal(folder, ("fit",), EVERY, AHEAD, len(MESSAGE))
-    return lambda number: kept.write(Entry(number, "fit", MESSAGE, 0, LEAVES))
+    kept = Journal(folder, ("fit",), EVERY, AHEAD)
+    return lambda number: kept.write(Entry(number, "fit", MESSAGE, (1, 2), 0, LEAVES), len(MESSAGE))
 
 
 def sqlite(synchronous: str, folder: Path) -> Callable[[int], object]:

@@ -25,7 +25,7 @@ def rows_of(K=3, seed=21, **changes):
 
 
 def fit(data, K=3, labels=False, **settings):
-    mixture = NetworkGaussianMixture(K, random_state=1, **settings)
+    mixture = NetworkGaussianMixture(K, **{"random_state": 1, "algorithm": "exact", **settings})
     return mixture.fit(data.X, data.labels if labels else None, sites=data.sites)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gaussip.exchange import Stacked
 from gaussip.phases.base import run_together
 from gaussip.phases.program import Program
 from gaussip.phases.task import LocalData
@@ -29,6 +28,8 @@ def local_data(dataset, labelled=True):
 def run_all(task, rows, resumed=None):
     """The sites' programs, exchange by exchange."""
     programs = [Program(task, m, local, None if resumed is None else resumed[m]) for m, local in enumerate(rows)]
-    run_together(programs, Stacked(task.W))
+    for program in programs:
+        program.start()
+    run_together(programs)
     assert all(program.over for program in programs)
     return programs

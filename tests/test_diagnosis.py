@@ -101,7 +101,7 @@ def test_the_rounds_needed_are_those_it_takes():
     needed = finding.evidence["rounds needed"]
     assert int(warned) == needed
     assert f"{needed} in all" in finding.sentence
-    assert finding.sentence.endswith("Exact, or a larger eta, takes fewer.")
+    assert finding.sentence.endswith("Masked, or a larger eta, takes fewer.")
     assert needed <= int(asked) <= 1.6 * needed
     longer = fit(rows_of(), algorithm="mnem", eta=0.02, max_rounds=int(asked))
     assert longer.n_rounds_ == pytest.approx(needed, rel=0.15)
@@ -165,7 +165,7 @@ def test_no_fit_fails_because_of_its_diagnosis(algorithm):
     for labels in (True, False):
         judged = examine(evidence_of(fit(data, labels=labels, algorithm=algorithm, max_rounds=60)))
         assert set(judged.judged) | set(judged.not_judged) == names
-        assert ("a site pulls away" in judged.not_judged) == (algorithm in ("em", "exact"))
+        assert ("a site pulls away" in judged.not_judged) == (algorithm in ("em", "exact", "masked"))
 
 
 def test_decay_of_a_known_rate():

@@ -11,7 +11,6 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from faulty_fits import fit, found, quiet, rows_of
-from gaussip import NetworkGaussianMixture
 from gaussip.findings.components import cheapest_merger, thinness
 from gaussip.mixture.merging import bhattacharyya
 from gaussip.mixture.theta import Theta
@@ -73,7 +72,7 @@ def test_a_row_far_out_collapses_no_other_component(size):
     data = rows_of(2)
     data.X[7, 2] = size
     for seed in range(3):
-        mixture = NetworkGaussianMixture(3, random_state=seed, max_rounds=500).fit(data.X, sites=data.sites)
+        mixture = fit(data, random_state=seed, max_rounds=500)
         here = found(mixture)
         if "collapsed component" in here:
             k = here["collapsed component"].evidence["component"]

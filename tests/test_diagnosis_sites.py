@@ -10,13 +10,13 @@ import pytest
 
 from federations import Federation
 from gaussip.diagnosis import diagnose, evidence_of
-from gaussip.errors import FederationError, ModelFileError
-from gaussip.exchange import Stacked
+from gaussip.errors import CollapseError, FederationError, ModelFileError
 from gaussip.findings import examine
 from gaussip.node.history_log import HistoryLog, is_kept
 from gaussip.node.history_log import read as read_past
 from gaussip.node.local_data import read_local
 from gaussip.node.run_store import RunStore
+from gaussip.node.shutdown import record_of
 from gaussip.phases.base import run_together
 from gaussip.phases.program import Program
 
@@ -30,7 +30,7 @@ def test_rounds_that_were_run_twice(tmp_path):
     """The later is read, but what it does not know does not replace a number."""
     line = (
         '{"round": %d, "passes": %d, "log_likelihood": %s, "change": %s, "disagreement": 0.5, "step": 0.1, '
-        '"restarts": 0, "bytes": 8}\n'
+        '"restarts": 0, "exchanges": 9, "bytes": 8}\n'
     )
     lines = [(1, 1, "-3.5", "0.1"), (2, 2, "-3.0", "0.2"), (2, 2, "null", "0.25"), (1, 1, "-3.25", "null")]
     (tmp_path / "history.jsonl").write_text("".join(line % one for one in lines))
@@ -72,7 +72,7 @@ def add(log, program):
     """Keep a round as a real site does."""
     progress = program.progress()
     if log.wants(progress.round, "fit" in program.results):
-        log.add(progress, 100 * progress.exchange)
+        log.add(progress, 100 * progress.exchanges)
 
 
 def run_sites(federation, watch):
@@ -80,7 +80,9 @@ def run_sites(federation, watch):
     task = federation.description.task()
     local = [read_local(federation.path / f"{name}.csv", federation.description) for name in federation.names]
     programs = [Program(task, m, rows) for m, rows in enumerate(local)]
-    run_together(programs, Stacked(task.W), watch)
+    for program in programs:
+        program.start()
+    run_together(programs, watch)
     return programs[0]
 
 
@@ -112,7 +114,8 @@ def test_a_site_s_own_history_survives_a_crash_and_is_diagnosed(federation):
     simulated = federation.simulated()
     assert kept["change"][-1] == program.results["fit"].change
     assert np.nanmin(kept["change"]) >= simulated.history.change.min()
-    store.write_result("start", program.results["start"])
+    store.keep_rows("0" * 64, 60.0)
+    store.write_result("facts", program.results["facts"])
     still = examine(evidence_of(folder.path))
     assert still.not_judged["not enough rounds"] == "the sites are still running"
     store.write_checkpoint(program.round, program.estimate())
@@ -122,12 +125,13 @@ def test_a_site_s_own_history_survives_a_crash_and_is_diagnosed(federation):
     judged = examine(evidence_of(folder.path))
     (finding,) = judged.findings
     assert finding.name == "not enough rounds"
-    assert "Exact, or a larger eta, takes fewer." in finding.sentence
+    assert "Masked, or a larger eta, takes fewer." in finding.sentence
     assert re.search(r"agree on max_rounds = \d+ in every site's federation.toml", finding.remedy)
     assert judged.not_judged["a site pulls away"] == "a site knows only its own estimate"
-    store.write_end(**end | {"failure": {"site": "s1", "component": 0, "cause": "its weight vanished (0)"}})
+    lost = CollapseError("s1", 0, 90, "its weight vanished (0)", "")
+    store.write_end(**end | {"failure": record_of(lost)})
     (finding,) = (one for one in diagnose(folder.path) if one.name == "step too large")
-    assert "s1: its weight vanished" in finding.sentence
+    assert "at site 's1' in round 90: its weight vanished" in finding.sentence
 
 
 @pytest.mark.slow

@@ -34,19 +34,25 @@ def test_fitted_attributes(fitted, data):
     assert fitted.classes_.tolist() == [0, 1, 2]
     assert fitted.converged_
     assert fitted.n_rounds_ == fitted.history_["round"][-1]
-    wanted = {"round", "log_likelihood", "change", "disagreement", "step", "restarts", "bytes"}
+    wanted = {"round", "log_likelihood", "change", "disagreement", "step", "restarts", "exchanges", "bytes"}
     assert set(fitted.history_) == wanted
     assert fitted.origin_ == "simulation"
     assert fitted.history_["change"][-1] <= 1e-6 < fitted.history_["change"][1]
-    links, wide = 12, 3  # of the ring: who hears whom is told in three rounds, then psi and two numbers go each way
-    sent = wide * links * (6 * 2 + 2 * 10) * 8 + (fitted.n_rounds_ - wide) * links * (30 + 2) * 8
-    assert fitted.history_["bytes"][-1] == sent
+    assert fitted.sum_plan_ == "flood, 3 exchanges a sum"
+    keys, facts, classes, start = 1, 2, 1, 1  # sums of three exchanges each; rounds have one each
+    assert fitted.history_["exchanges"].tolist() == [
+        3 * (keys + facts + classes + start + number) for number in range(1, fitted.n_rounds_ + 1)
+    ]
+    one = fitted.history_["bytes"][-1] - fitted.history_["bytes"][-2]
+    assert one == 12 * 5 * 8 * (30 + 3 + 1 + 12)  # over 12 links five parts each, with a check and a receipt
     np.testing.assert_allclose(fitted.means_, data.truth.means, atol=0.3)
     assert (fitted.predict(data.X) == data.classes).mean() > 0.98
 
 
 def test_the_consensus_is_the_mass_weighted_average_in_psi(data):
-    mixture = NetworkGaussianMixture(3, eta=0.1, max_rounds=20, tol=0, random_state=0, init_params="labels")
+    mixture = NetworkGaussianMixture(
+        3, algorithm="mnem", eta=0.1, max_rounds=20, tol=0, random_state=0, init_params="labels"
+    )
     with pytest.warns(ConvergenceWarning, match="not converged after 20 rounds"):
         mixture.fit(data.X[:1000], data.labels[:1000], sites=data.sites[:1000])
     share = np.bincount(data.sites[:1000]) / 1000
@@ -164,7 +170,8 @@ def test_samples_come_from_the_mixture(fitted):
 
 def test_verbose_tells_on_standard_error(data, capsys):
     before = list(logging.getLogger("gaussip").handlers)
-    NetworkGaussianMixture(3, eta=0.2, verbose=10, init_params="labels").fit(data.X, data.labels, sites=data.sites)
+    mixture = NetworkGaussianMixture(3, algorithm="mnem", eta=0.2, verbose=10, init_params="labels")
+    mixture.fit(data.X, data.labels, sites=data.sites)
     told = capsys.readouterr()
     assert told.out == ""
     rounds = [int(number) for number in re.findall(r"round (\d+): log-likelihood", told.err)]

@@ -196,7 +196,7 @@ def test_thousands_of_sites_take_no_square_table():
         tracemalloc.stop()
     assert run.n_rounds == 2
     assert peak < 4 * M * M  # bytes: half a square table of float64
-    with pytest.raises(SettingError, match=r"algorithm='exact' runs with at most 1000 sites.*use algorithm='mnem'"):
+    with pytest.raises(SettingError, match=r"algorithm='exact' runs with at most 1000 sites.*use algorithm='masked'"):
         simulate(make("exact", 0.1), start, rows, W, max_rounds=2)
 
 

@@ -98,7 +98,7 @@ def test_going_on_keeps_the_target_and_so_does_a_file(data, tmp_path):
     again = NetworkGaussianMixture.load(tmp_path / "model.npz").set_params(warm_start=True)
     again.fit(X, labels, sites=sites)
     np.testing.assert_array_equal(again.shrinkage_target_, first.shrinkage_target_)
-    np.testing.assert_allclose(again.covariances_, first.covariances_, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(again.covariances_, first.covariances_, rtol=1e-6, atol=1e-7)
 
 
 def test_shrinkage_may_begin_with_a_fit_that_goes_on(data):

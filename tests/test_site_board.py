@@ -23,7 +23,7 @@ from gaussip.node.shutdown import stay_for_others
 from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Progress
 
-PROGRESS = Progress("surveying", 0, 0, 0, float("nan"), float("inf"), float("nan"), float("nan"), 0)
+PROGRESS = Progress("counting", "", 0, 0, 0, float("nan"), float("inf"), float("nan"), float("nan"), 0)
 
 
 def test_only_news_ends_a_wait():
@@ -60,12 +60,12 @@ def test_a_result_that_is_missing_is_named(tmp_path):
 
 def test_a_phase_whose_beginning_was_not_forced_is_forced_the_next_time(tmp_path):
     """Killed after the file was made and before its first record: the first record still goes to a safe place."""
-    journal = Journal(tmp_path, ("survey", "fit"), 8, 1, 100)
-    journal._open("fit", 200)
+    journal = Journal(tmp_path, ("keys", "fit"), 8, 1)
+    journal._open("fit", 200, 100)
     journal.close()
-    again = Journal(tmp_path, ("survey", "fit"), 8, 1, 100)
-    assert again.write(Entry(5, "fit", b"message", 0, [1.0]))
-    assert not again.write(Entry(6, "fit", b"message", 0, [1.0]))
+    again = Journal(tmp_path, ("keys", "fit"), 8, 1)
+    assert again.write(Entry(5, "fit", b"message", (1,), 0, [1.0]), 100)
+    assert not again.write(Entry(6, "fit", b"message", (1,), 0, [1.0]), 100)
     again.close()
 
 
@@ -73,10 +73,10 @@ def test_a_damaged_history_does_not_hold_back_the_model(tmp_path):
     """The model then holds the last round, and a warning says so."""
     (tmp_path / "history.jsonl").write_text('{"round": 1\n{"round": 2}\n')
     theta = (np.ones(1), np.zeros((1, 2)), np.eye(2)[None])
-    end = Fitted(*theta, True, 30, 10, -1.5, 1e-7, 1e-3, 0.9, 1)
+    end = Fitted(*theta, True, 30, 10, -1.5, 1e-7, 1e-3, 0.9, 1, 60.0)
     with pytest.warns(UserWarning, match=r"history\.jsonl cannot be read: .*; the model holds the last round alone"):
         history = _history(SimpleNamespace(run=tmp_path), end)
-    assert {name: values.tolist() for name, values in history.items() if name != "bytes"} == {
+    assert {name: values.tolist() for name, values in history.items() if name not in ("bytes", "exchanges")} == {
         "round": [30], "log_likelihood": [-1.5], "change": [1e-7], "disagreement": [1e-3], "step": [0.9],
         "restarts": [1],
     }  # fmt: skip

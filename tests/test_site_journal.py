@@ -15,7 +15,8 @@ from gaussip.errors import FileError
 from gaussip.node.journal import Entry, Journal, Ring, packed, unpacked
 from gaussip.node.logs import Lines
 
-PHASES = ("survey", "fit")
+PHASES = ("keys", "fit")
+LONGEST = 100  # bytes of a message
 
 
 class Inner(NamedTuple):
@@ -35,7 +36,7 @@ def tree(seed):
 
 
 def entry(n, phase="fit"):
-    return Entry(n, phase, b"message %d" % n, 10 * n, packed(tree(n)))
+    return Entry(n, phase, b"message %d" % n, (1, n), 10 * n, packed(tree(n)))
 
 
 def memory_of(kept):
@@ -43,13 +44,15 @@ def memory_of(kept):
 
 
 def test_what_is_written_comes_back_bit_for_bit(tmp_path):
-    journal = Journal(tmp_path, PHASES, every=4, ahead=1, longest=100)
+    journal = Journal(tmp_path, PHASES, every=4, ahead=1)
     for n in range(1, 11):
-        journal.write(entry(n, phase="survey" if n < 4 else "fit"))
+        journal.write(entry(n, phase="keys" if n < 4 else "fit"), LONGEST)
     journal.close()
-    again = Journal(tmp_path, PHASES, every=4, ahead=1, longest=100)
+    again = Journal(tmp_path, PHASES, every=4, ahead=1)
     last = again.last()
-    assert (last.exchange, last.phase, last.message, last.bytes_sent) == (10, "fit", b"message 10", 100)
+    assert (last.exchange, last.phase, last.message, last.to, last.bytes_sent) == (
+        10, "fit", b"message 10", (1, 10), 100
+    )  # fmt: skip
     found, wanted = memory_of(last), tree(10)
     np.testing.assert_array_equal(found.inner.values, wanted.inner.values)
     assert (found.inner.count, found.flag, found.number) == (10, True, wanted.number)
@@ -60,9 +63,9 @@ def test_what_is_written_comes_back_bit_for_bit(tmp_path):
 
 
 def test_old_messages_make_room_and_two_more_than_forced_are_kept(tmp_path):
-    journal = Journal(tmp_path, PHASES, every=8, ahead=3, longest=100)
+    journal = Journal(tmp_path, PHASES, every=8, ahead=3)
     for n in range(1, 101):
-        journal.write(entry(n))
+        journal.write(entry(n), LONGEST)
     kept = [n for n in range(1, 101) if journal.message(n) is not None]
     assert kept == list(range(100 - 8 - 2 - 3 + 1, 101))
     journal.close()
@@ -73,9 +76,9 @@ def test_old_messages_make_room_and_two_more_than_forced_are_kept(tmp_path):
 def test_a_process_killed_in_the_midst_of_a_write(cut, n, tmp_path_factory):
     """Whatever part of a record was copied when it died, the one before is there, or the new one is whole."""
     folder = tmp_path_factory.mktemp("journal")
-    journal = Journal(folder, PHASES, every=4, ahead=1, longest=100)
+    journal = Journal(folder, PHASES, every=4, ahead=1)
     for one in range(1, n):
-        journal.write(entry(one))
+        journal.write(entry(one), LONGEST)
 
     class CutError(Exception):
         pass
@@ -105,17 +108,17 @@ def test_a_process_killed_in_the_midst_of_a_write(cut, n, tmp_path_factory):
     for ring in journal._rings["fit"]:
         ring._map = Dying(ring._map)
     try:
-        journal.write(entry(n))
+        journal.write(entry(n), LONGEST)
         died = False
     except CutError:
         died = True
     for ring in journal._rings["fit"]:
         ring._map = ring._map.inner
-    again = Journal(folder, PHASES, every=4, ahead=1, longest=100)
+    again = Journal(folder, PHASES, every=4, ahead=1)
     last = again.last()
     assert last.exchange in ((n - 1, n) if died else (n,))
     np.testing.assert_array_equal(memory_of(last).inner.values, tree(last.exchange).inner.values)
-    assert again.message(last.exchange) == b"message %d" % last.exchange
+    assert again.message(last.exchange) == (b"message %d" % last.exchange, (1, last.exchange))
 
 
 @settings(max_examples=100, deadline=None)
@@ -124,10 +127,10 @@ def test_a_power_failure(seed, n, tmp_path_factory):
     """Any part of what was not forced to disk may be there or not: the last that was is there, with its messages."""
     rng = np.random.default_rng(seed)
     folder = tmp_path_factory.mktemp("journal")
-    journal = Journal(folder, PHASES, every=4, ahead=1, longest=100)
+    journal = Journal(folder, PHASES, every=4, ahead=1)
     on_disk = {}
     for one in range(1, n + 1):
-        forced = journal.write(entry(one))
+        forced = journal.write(entry(one), LONGEST)
         if forced:
             on_disk = {path: path.read_bytes() for path in folder.glob("*.ring")}
             safe = one
@@ -135,14 +138,14 @@ def test_a_power_failure(seed, n, tmp_path_factory):
         now = path.read_bytes()
         pieces = [(before if rng.random() < 0.5 else now)[place : place + 64] for place in range(0, len(now), 64)]
         path.write_bytes(b"".join(pieces))
-    again = Journal(folder, PHASES, every=4, ahead=1, longest=100)
+    again = Journal(folder, PHASES, every=4, ahead=1)
     last = again.last()
     assert safe <= last.exchange <= n
     for one in range(safe, last.exchange + 1):
-        assert again.message(one) == b"message %d" % one
+        assert again.message(one) == (b"message %d" % one, (1, one))
     np.testing.assert_array_equal(memory_of(last).inner.values, tree(last.exchange).inner.values)
     for one in range(last.exchange, last.exchange + 9):  # and it goes on from there
-        again.write(entry(one))
+        again.write(entry(one), LONGEST)
     assert again.last().exchange == last.exchange + 8
 
 

@@ -14,7 +14,8 @@ from hypothesis.extra import numpy as hnp
 from gaussip.exchange import wire
 
 RUN = b"12345678"
-LIKE = {"mean": np.ones((2, 3)), "max": np.zeros(2)}
+LIKE = {"mean": np.ones((2, 3)), "max": np.zeros(2), "sum": np.zeros(4, dtype=np.int64)}
+WORDS = np.array([-(2**63), -1, 0, 2**63 - 1])
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 whole = st.integers(0, 2**40)
 frames = st.one_of(
@@ -25,7 +26,7 @@ frames = st.one_of(
     st.builds(wire.Done, st.just(RUN), whole, st.booleans()),
     st.builds(
         lambda sender, number, mean, most: wire.Round(
-            RUN, sender, number, wire.parts_of({"mean": mean, "max": most})
+            RUN, sender, number, wire.parts_of({"mean": mean, "max": most, "sum": WORDS})
         ),
         whole, whole, hnp.arrays(float, (2, 3), elements=numbers), hnp.arrays(float, 2, elements=numbers),
     ),
@@ -39,10 +40,11 @@ def test_a_frame_comes_back(frame):
 
 @given(hnp.arrays(float, (2, 3), elements=numbers), hnp.arrays(float, 2, elements=st.floats(allow_nan=False)))
 def test_numbers_come_back_bit_for_bit(mean, most):
-    data = wire.encode(wire.Round(RUN, 1, 2, wire.parts_of({"mean": mean, "max": most})))
+    data = wire.encode(wire.Round(RUN, 1, 2, wire.parts_of({"mean": mean, "max": most, "sum": WORDS})))
     found = wire.message_of(wire.decode(data, RUN, 10_000, 1).parts, LIKE)
     assert found["mean"].tobytes() == mean.tobytes()
     assert found["max"].tobytes() == most.tobytes()
+    assert found["sum"].tolist() == WORDS.tolist()
 
 
 def read(data):
@@ -112,7 +114,7 @@ def test_a_small_message_never_asks_for_much_memory(data):
 
 
 def test_refusals_say_why():
-    message = {"mean": np.ones((2, 3)), "max": np.zeros(2)}
+    message = {"mean": np.ones((2, 3)), "max": np.zeros(2), "sum": WORDS}
     frame = wire.Round(RUN, 1, 2, wire.parts_of(message))
     data = wire.encode(frame)
     reasons = {
@@ -120,20 +122,21 @@ def test_refusals_say_why():
         "not a message of gaussip's": lambda: wire.decode(os.urandom(3) + data, RUN, 10_000, 1),
         "another run": lambda: wire.decode(data, b"87654321", 10_000, 1),
         "says that site number 1 sent it": lambda: wire.decode(data, RUN, 10_000, 2),
-        "1 channels, not 2": lambda: wire.message_of(frame.parts[:1], LIKE),
-        "'max' where 'mean' is due": lambda: wire.message_of(frame.parts[::-1], LIKE),
-        r"has shape \(2, 3\), not \(3, 3\)": lambda: wire.message_of(
-            frame.parts, {"mean": np.ones((3, 3)), "max": np.zeros(2)}
+        "1 channels, not 3": lambda: wire.message_of(frame.parts[:1], LIKE),
+        "'sum' where 'mean' is due": lambda: wire.message_of(frame.parts[::-1], LIKE),
+        r"shape \(2, 3\), not '<f8' and \(3, 3\)": lambda: wire.message_of(
+            frame.parts, {**LIKE, "mean": np.ones((3, 3))}
         ),
+        "'sum' has type '<i8' and shape": lambda: wire.message_of(frame.parts, {**LIKE, "sum": np.zeros(4)}),
         "'mean' holds numbers that are not finite": lambda: wire.message_of(
-            wire.parts_of({"mean": np.full((2, 3), np.inf), "max": np.zeros(2)}), LIKE
+            wire.parts_of({**message, "mean": np.full((2, 3), np.inf)}), LIKE
         ),
         "'max' holds numbers that are not": lambda: wire.message_of(
-            wire.parts_of({"mean": np.ones((2, 3)), "max": np.array([np.nan, 0])}), LIKE
+            wire.parts_of({**message, "max": np.array([np.nan, 0])}), LIKE
         ),
     }
     for text, refuse in reasons.items():
         with pytest.raises(wire.WireError, match=text):
             refuse()
-    infinite = wire.parts_of({"mean": np.ones((2, 3)), "max": np.array([np.inf, -np.inf])})
+    infinite = wire.parts_of({**message, "max": np.array([np.inf, -np.inf])})
     assert wire.message_of(infinite, LIKE)["max"][0] == np.inf  # what is not known yet

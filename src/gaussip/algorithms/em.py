@@ -24,6 +24,7 @@ class Course(NamedTuple):
 
     past: acceleration.Past
     best: Theta  #: the estimate, as the rows' library has it
+    unit: Unit  #: the start's: moves are measured in it
     change: Array  #: (...), EM's move from the last point that was not refused
     refused: Array  #: (...), whether the last point was
 
@@ -32,7 +33,6 @@ class State(NamedTuple):
     """Where moments are wanted next; one mixture for all sites has a site axis of length one."""
 
     theta: Theta
-    unit: Unit  #: the start's: moves are measured in it
     sites: Array  #: (..., M), as many entries as there are sites
     course: Course | tuple[()]  #: nothing in plain EM
 
@@ -63,13 +63,11 @@ class EM(Algorithm):
         """Begin at the start; at the sites' consensus where they start apart."""
         xp = namespace(start.means)
         start = self.common(start, site.share)
-        unit = unit_of(first_site(start))
         if not self.accelerate:
-            return State(start, unit, site.share, ())
+            return State(start, site.share, ())
         none = xp.zeros_like(start.weights[..., 0, 0])
-        return State(
-            start, unit, site.share, Course(acceleration.begin(_host(start)), start, none + xp.inf, none > 0)
-        )
+        past, unit = acceleration.begin(_host(start)), unit_of(first_site(start))
+        return State(start, site.share, Course(past, start, unit, none + xp.inf, none > 0))
 
     def common(self, start: Theta, share: Array) -> Theta:
         """One mixture for all sites."""
@@ -105,10 +103,14 @@ class EM(Algorithm):
 
     def follow(self, state: State, pooled: Pooled, rule: Moments) -> State:
         """The State after all rows' moments; ``rule`` is any site's, for how they were regularised."""
-        image = m_step(pooled.psi, state.theta.means, rule.own)
+        image = self.image(state.theta, pooled, rule.own)
         if not state.course:
             return state._replace(theta=image)
         return state._replace(**self._accelerated(state, state.course, image, pooled.log_likelihood, rule))
+
+    def image(self, theta: Theta, pooled: Pooled, own: float) -> Theta:
+        """The M-step."""
+        return m_step(pooled.psi, theta.means, own)
 
     def _accelerated(
         self, state: State, course: Course, image: Theta, log_likelihood: Array, rule: Moments
@@ -117,16 +119,16 @@ class EM(Algorithm):
         xp = namespace(image.means)
         p = image.means.shape[-1]
         share, target = rule.shrinkage or (0.0, xp.zeros_like(image.covariances[..., 0, :, :]))
-        towards = to_numpy(xp.broadcast_to(target, (*image.means.shape[:-2], p, p)))[..., 0, :, :]
+        towards = to_numpy(xp.broadcast_to(target, (*state.sites.shape, p, p))[..., 0, :, :])
         regular = acceleration.Regular.of(rule.reg_covar, share, towards, p)
         height = to_numpy(log_likelihood[..., 0])
         past, following = acceleration.after(course.past, _host(image), height, regular)
         best, point = (_placed(theta, image) for theta in (past.best, following))
         refused = xp.asarray(past.refused > course.past.refused, device=image.means.device)
-        before = state.unit.standard(to_psi(first_site(state.theta)))
-        move = measure(image, state.unit, before)[1]
+        before = course.unit.standard(to_psi(first_site(state.theta)))
+        move = measure(image, course.unit, before)[1]
         change = xp.where(refused, course.change, move)
-        return {"theta": point, "course": Course(past, best, change, refused)}
+        return {"theta": point, "course": Course(past, best, course.unit, change, refused)}
 
     def info(self, state: State) -> Info:
         """The last step of EM itself, and whether the last evaluation was in vain."""
@@ -145,7 +147,7 @@ class EM(Algorithm):
 
 def _everywhere(theta: Theta, sites: Array) -> Theta:
     """One mixture at all sites; each site's own as it is."""
-    return broadcast(theta, sites.shape) if theta.means.shape[-3] != sites.shape[-1] else theta
+    return theta if theta.weights.shape[:-1] == sites.shape else broadcast(theta, sites.shape)
 
 
 def _host(theta: Theta) -> Theta:

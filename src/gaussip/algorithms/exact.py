@@ -129,11 +129,11 @@ class Exact(Algorithm):
         if not M:
             raise SettingError(
                 Text(
-                    "{algorithm:'exact'} runs with at most {most} sites: every site keeps a list of who hears whom",
+                    "{algorithm:'exact'} runs with at most {most} sites: every site keeps a list of all links",
                     most=MOST_LISTED,
                 ),
                 setting="algorithm",
-                remedy=Text("use {algorithm:'mnem'}"),
+                remedy=Text("use {algorithm:'masked'}"),
             )
         like = {"dtype": x.dtype, "device": x.device}
         itself = xp.astype(xp.arange(M, device=x.device) == site.index[..., None], x.dtype)

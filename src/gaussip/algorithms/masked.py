@@ -15,14 +15,13 @@ import numpy as np
 
 from gaussip.algorithms import em
 from gaussip.algorithms.base import SUMS, Algorithm, Info, register
-from gaussip.algorithms.em import EM
+from gaussip.algorithms.em import EM, m_step
 from gaussip.algorithms.site import Site
-from gaussip.algorithms.summed import Pooled, Summed, rounded_total
+from gaussip.algorithms.summed import Pooled, Summed, together
 from gaussip.arrays import Array, NDArray, namespace
 from gaussip.errors import CollapseError
 from gaussip.exchange import Message
 from gaussip.mixture.theta import Theta
-from gaussip.mixture.validity import REMEDY
 from gaussip.rows.moments import Moments
 from gaussip.settings import default
 
@@ -34,9 +33,7 @@ class State(NamedTuple):
     sums: int  #: so far
     mass: Array  #: (...), of all rows; not known before the first sum
     log_likelihood: Array  #: (...), of all rows, per row, at the last mixture that was not refused
-    support: (
-        Array  #: (..., K), rows of all sites by component at the last mixture; NaN where some site has no moments
-    )
+    support: Array  #: (..., K), rows of all sites by component there; NaN where some site has no moments
 
 
 @register
@@ -63,26 +60,26 @@ class Masked(EM):
 
     def update(self, state: State, moments: Moments) -> State:  # type: ignore[override]
         """The sum over all sites, in this process, and the step that follows from it."""
-        summed = self.summed(state)
-        K, f = moments.sums.shape[-2:]
-        total = rounded_total(summed.part(moments, moments.mass.shape[-1]), summed.code(K, f))
-        return self.step(state, total, moments)
+        return self.step(state, together(self.summed(state), moments), moments)
 
     def summed(self, state: State) -> Summed:
         """How the moments at the current point are summed."""
-        return Summed(state.inner.unit, state.mass if state.sums else None)
+        return Summed(state.inner.theta, state.mass if state.sums else None)
 
-    def step(self, state: State, total: Array, rule: Moments) -> State:
+    def step(self, state: State, pooled: Pooled, rule: Moments) -> State:
         """What all sites do with a total; ``rule`` is any site's moments, for how they were regularised."""
-        xp = namespace(total)
-        pooled = self.summed(state).pooled(total, rule.sums.shape[-2:])
-        original = Pooled(state.inner.unit.original(pooled.psi), *pooled[1:])
-        inner = self.follow(state.inner, original, rule)
+        xp = namespace(pooled.psi)
+        inner = self.follow(state.inner, pooled, rule)
         refused = inner.course.refused if inner.course else xp.zeros_like(state.mass) > 0
         height = xp.where(refused, state.log_likelihood, pooled.log_likelihood[..., 0])
         support = (pooled.mass[..., None] * pooled.psi[..., 0])[..., 0, :]
         support = xp.where(xp.isfinite(height)[..., None], support, xp.full_like(support, xp.nan))
         return State(inner, state.sums + 1, pooled.mass[..., 0], height, support)
+
+    def image(self, theta: Theta, pooled: Pooled, own: float) -> Theta:
+        """EM's M-step from moments about the means."""
+        moved = m_step(pooled.psi, namespace(theta.means).zeros_like(theta.means), own)
+        return moved._replace(means=theta.means + moved.means)
 
     def info(self, state: State) -> Info:  # type: ignore[override]
         """EM's, and how many rows support each component."""
@@ -107,4 +104,5 @@ def support_error(number: int, support: NDArray, algorithm: Algorithm, classes: 
         return CollapseError(None, None, number, cause, remedy)
     k = int(support.argmin())
     cause = f"{support[k]:.3g} rows of all sites together support it, fewer than min_count={algorithm.min_count}"
-    return CollapseError(None, k, number, cause, REMEDY, classes[k] if k < len(classes) else None)
+    remedy = "try fewer components or another start, look for outliers, or label rows of it"
+    return CollapseError(None, k, number, cause, remedy, classes[k] if k < len(classes) else None)

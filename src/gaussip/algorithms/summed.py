@@ -1,8 +1,9 @@
-"""Moments as parts of a sum over all sites, and back.
+"""Moments at a mixture that all sites hold, as parts of a sum over all sites, and back.
 
-Parts are in standard units, of which all sites know the location and spread, so that the total's numbers are near
-one. Once the number of all rows is known, parts are divided by it and rounded to whole multiples of 2^-45; before,
-they are summed to multiples of 2^-60, whatever their size.
+Every site knows the mixture, so all count in its units: moments about each component's mean, in its standard
+deviations, over the rows it is expected to have. The totals are then numbers near one, whatever the units of the data
+and however small or narrow a component is, and are summed as whole multiples of 2^-45. Where that cannot hold them,
+and before the number of all rows is known, limbs do.
 """
 
 from __future__ import annotations
@@ -13,46 +14,45 @@ import numpy as np
 
 from gaussip.arrays import Array, namespace, to_numpy
 from gaussip.exchange.codes import Fixed, Wide
-from gaussip.mixture.theta import Psi
-from gaussip.mixture.units import Unit
+from gaussip.mixture.theta import Psi, Theta, vech
 from gaussip.rows.moments import Moments
 
 BITS = 45  # of the moments' fractions
-FIRST = Wide(60, 4)  # before the number of rows is known: multiples of 2^-60 below 2^100
 FINE = 40  # of the fraction of a log-likelihood, whose whole part is summed by itself
+LIMBS = Wide(60, 4)  # multiples of 2^-60 below 2^100
 WORDS = 3  # beside the moments: the log-likelihood's two parts, and how many sites have none
 
 
 class Pooled(NamedTuple):
     """The moments of all rows; the site axis of arrays (..., 1) has a length of one."""
 
-    psi: Psi  #: (..., 1, K, f), of total mass one
+    psi: Psi  #: (..., 1, K, f), of total mass one, about a point
     mass: Array  #: (..., 1), of all rows
     log_likelihood: Array  #: (..., 1), per row; NaN where the moments of some site are not finite, or too large
 
 
 class Summed(NamedTuple):
-    """How moments are summed."""
+    """How moments at a mixture are summed."""
 
-    unit: Unit
-    mass: Array | float | None  #: of all rows; None before it is known
+    theta: Theta  #: with a site axis of length one
+    mass: Array | float | None  #: of all rows, (...); None: in limbs, whatever it is
 
-    def code(self, n_components: int, width: int) -> Fixed | Wide:
+    def code(self) -> Fixed | Wide:
         """How the numbers of a part become words."""
         if self.mass is None:
-            return FIRST
-        return Fixed(np.array([BITS] * (n_components * width) + [0, FINE, 0]))
+            return LIMBS
+        K, p = self.theta.means.shape[-2:]
+        width = (p + 1) * (p + 2) // 2
+        return Fixed(np.array([BITS] * (K * width) + [0, FINE, 0]))
 
     def part(self, moments: Moments, n_sites: int) -> Array:
-        """The numbers that each site adds, (..., K f + 3), for moments with leading axes ``...``."""
+        """The numbers that each site adds, (..., M, K f + 3), for moments with leading axes (..., M)."""
         xp = namespace(moments.sums)
-        sums = self.unit.standard(moments.sums)
+        sums = self._about(moments.sums) / self._size()
         height, mass = moments.log_likelihood, moments.mass
+        limit, highest = LIMBS.limit, LIMBS.limit
         if self.mass is not None:
-            sums = sums / xp.reshape(self._mass_like(mass), (*mass.shape, 1, 1))
-        limit, highest = FIRST.limit, FIRST.limit
-        if self.mass is not None:
-            limit, highest = Fixed(BITS).limit(n_sites), Fixed(0).limit(n_sites)
+            limit, highest = float(Fixed(BITS).limit(n_sites)), float(Fixed(0).limit(n_sites))
         fits = xp.all(xp.abs(sums) < limit, axis=(-2, -1)) & (xp.abs(height) < highest)  # False for NaN
         sums = xp.where(fits[..., None, None], sums, xp.zeros_like(sums))
         height = xp.where(fits, height, xp.zeros_like(height))
@@ -62,27 +62,62 @@ class Summed(NamedTuple):
         flat = xp.reshape(sums, (*mass.shape, -1))
         return xp.concat([flat, xp.stack(last, axis=-1)], axis=-1)
 
-    def pooled(self, total: Array, shape: tuple[int, int]) -> Pooled:
-        """The pooled moments, in the unit, of the total's numbers (..., K f + 3); ``shape`` is (K, f)."""
+    def pooled(self, total: Array) -> Pooled:
+        """The moments of all rows, about each component's mean, of the total's numbers (..., K f + 3)."""
         xp = namespace(total)
-        total = total[..., None, :]
-        sums = xp.reshape(total[..., :-WORDS], (*total.shape[:-1], *shape))
+        total, size = total[..., None, :], self._size()
+        sums = xp.reshape(total[..., :-WORDS], (*total.shape[:-1], *size.shape[-2:])) * size
         first, second, lost = (total[..., n] for n in range(-WORDS, 0))
-        mass, height = (second, first) if self.mass is None else (self._mass_like(first), first + second)
-        psi = sums / mass[..., None, None] if self.mass is None else sums
+        mass, height = (second, first) if self.mass is None else (self._mass(first), first + second)
+        psi = sums / mass[..., None, None]
         return Pooled(psi, mass, xp.where(lost > 0, xp.full_like(height, xp.nan), height / mass))
 
-    def _mass_like(self, like: Array) -> Array:
-        """The mass of all rows as an array of some leading axes, or of those and one over sites."""
+    def _about(self, sums: Array) -> Array:
+        """Sums (..., M, K, f) with the first moments about the means too."""
+        xp, means = namespace(sums), self.theta.means
+        p = means.shape[-1]
+        first = sums[..., 1 : 1 + p] - sums[..., :1] * means
+        return xp.concat([sums[..., :1], first, sums[..., 1 + p :]], axis=-1)
+
+    def _size(self) -> Array:
+        """What each number is counted in, (..., 1, K, f)."""
+        xp = namespace(self.theta.means)
+        spread = xp.sqrt(xp.linalg.diagonal(self.theta.covariances))
+        one = xp.ones_like(spread[..., :1])
+        units = xp.concat([one, spread, vech(spread[..., :, None] * spread[..., None, :])], axis=-1)
+        if self.mass is None:
+            return units
+        expected = self.theta.weights * self._mass(self.theta.weights[..., 0])[..., None]
+        return units * expected[..., None]
+
+    def _mass(self, like: Array) -> Array:
+        """The mass of all rows with a site axis of length one, (..., 1)."""
         xp = namespace(like)
-        mass = xp.asarray(self.mass, dtype=like.dtype, device=like.device)
-        return xp.broadcast_to(mass if mass.ndim == like.ndim else mass[..., None], like.shape)
+        return xp.asarray(self.mass, dtype=like.dtype, device=like.device)[..., None]
 
 
-def rounded_total(parts: Array, code: Fixed | Wide) -> Array:
+def total_of(parts: Array, code: Fixed | Wide) -> Array:
     """The total of parts (..., M, size) as sites that add words get it, all sites being in this process."""
     xp = namespace(parts)
     if isinstance(code, Wide):
         total = code.total(np.moveaxis(to_numpy(parts), -2, -1))
         return xp.asarray(total, dtype=parts.dtype, device=parts.device)
     return code.decode(xp.sum(code.rounded(parts), axis=-2))
+
+
+def together(summed: Summed, moments: Moments) -> Pooled:
+    """The moments of all rows, all sites being in this process: in limbs where other words could not hold them."""
+    xp, n_sites = namespace(moments.sums), moments.mass.shape[-1]
+
+    def by(way: Summed) -> Pooled:
+        return way.pooled(total_of(way.part(moments, n_sites), way.code()))
+
+    pooled = by(summed)
+    lost = ~xp.isfinite(pooled.log_likelihood)
+    if summed.mass is None or not bool(xp.any(lost)):
+        return pooled
+    other = by(summed._replace(mass=None))
+    return Pooled(
+        xp.where(lost[..., None, None], other.psi, pooled.psi), pooled.mass,
+        xp.where(lost, other.log_likelihood, pooled.log_likelihood),
+    )  # fmt: skip

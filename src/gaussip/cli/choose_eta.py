@@ -87,7 +87,7 @@ def run(
         "",
         *([f"written: {', '.join(map(str, files))}"] if files else []),
         f"fit it: {fit} --algorithm mnem --eta {step.eta:g} --rounds {most} {end}",
-        *([f"or:     {fit} {end}"] if step.exact_rounds is not None else []),
+        f"or:     {fit} {end}",
     ]
     parts = ("worst", "trials", "terms", "pooled")
     numbers = {name: value for name, value in step._asdict().items() if name not in parts}
@@ -148,10 +148,7 @@ def _remarks(step: Step, budget: int | None) -> list[str]:
             "differences wander about this network for long (spectral gap 0): a fit that ends by --tol takes more "
             f"rounds; --rounds {step.rounds} is as good, with a warning that it has not converged"
         )
-    if step.exact_rounds is None:
-        remarks.append("the network is one-way: exact, which has no eta and no bias, needs a two-way one")
-    else:
-        remarks.append(f"exact has no eta and no bias, and needs about {step.exact_rounds} rounds on this network")
+    remarks.append("masked, the default algorithm, has no eta and no bias, on any network")
     return remarks
 
 

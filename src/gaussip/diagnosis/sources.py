@@ -5,6 +5,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gaussip.errors import FederationError, ModelFileError, PooledTargetWarning
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.federation.folders import read
@@ -13,6 +15,7 @@ from gaussip.findings.evidence import FILE, SITE, Evidence, of_estimator
 from gaussip.node import history_log
 from gaussip.node.local_data import sorted_classes
 from gaussip.node.run_store import RunStore
+from gaussip.node.shutdown import error_of
 from gaussip.simulation.history import SITE as SITE_MODEL
 
 
@@ -49,11 +52,19 @@ def of_site(path: Path) -> Evidence:
         change=history["change"], disagreement=history["disagreement"],
         eta=float(history["step"][-1]), restarts=int(history["restarts"][-1]),
         converged=end is not None and failed is None and store.result("fit").converged, over=end is not None,
-        failure="" if failed is None else f"a component collapsed at {failed['site']}: {failed['cause']}",
+        failure="" if failed is None else str(error_of(failed)),
         theta=store.checkpoint(kept[-1]) if kept else None, sites=None, names=list(d.names), by_site=True,
         classes=list(sorted_classes(d)), features=[] if d.reduce is not None else list(d.features),
-        mass=store.result("start").pieces[:, 0], W=W,
+        mass=np.full(len(d.names), _all_rows(store, len(d.names)) / len(d.names)), W=W,
     )  # fmt: skip
+
+
+def _all_rows(store: RunStore, n_sites: int) -> float:
+    """The rows of all sites, where they are known; else about, from the site's own."""
+    for name in ("fit", "facts"):
+        if (result := store.known_result(name)) is not None:
+            return float(result.mass)
+    return n_sites * store.mass()
 
 
 def diagnose(run: Any) -> list[Finding]:

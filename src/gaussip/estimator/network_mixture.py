@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gaussip import algorithms
-from gaussip.algorithms import Algorithm
 from gaussip.algorithms.base import refuse_unpooled_sums
 from gaussip.arrays import NDArray, to_device, to_numpy
 from gaussip.errors import CollapseError, DataError, DiagnosisWarning, SettingError, StartError, Text
@@ -183,7 +182,9 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         sample_weight : (n,) row weights
         """
         self._check_settings()
-        algorithm = self._made("em" if sites is None and not by_name(X) else self.algorithm)
+        algorithm = algorithms.make(self.algorithm, self.eta, self.accelerate, self.min_count)
+        if sites is None and not by_name(X):
+            algorithm = algorithms.make("em", self.eta, self.accelerate)
         refuse_unpooled_sums(algorithm, self.weighting)
         seeds = seeds_of(self.random_state, self.n_init)
         problem = self._prepared(X, y, sites, sample_weight, seeds[0])
@@ -230,9 +231,6 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self._warn_if_not_converged()
         self._warn_of_findings()
         return self
-
-    def _made(self, name: str) -> Algorithm:
-        return algorithms.make(name, self.eta, self.accelerate, self.min_count)
 
     def _shrinkage(self, begin: Theta, target: NDArray | None) -> Shrinkage | None:
         """Towards the start's mean covariance, or the target of the fit that this one goes on from."""

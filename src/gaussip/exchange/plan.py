@@ -56,6 +56,10 @@ class Plan(ABC):
         """Whether what arrives in an exchange is added to the row that a site holds, or takes its place."""
 
     @abstractmethod
+    def known(self, site: int, number: int) -> tuple[int, ...]:
+        """The rows that a site knows before an exchange, and that must not change."""
+
+    @abstractmethod
     def words_sent(self, size: int) -> int:
         """Words that all sites together send in a sum of so many words, receipts included."""
 
@@ -86,6 +90,10 @@ class Flood(Plan):
     def adds(self, number: int) -> bool:
         """Parts are kept apart."""
         return False
+
+    def known(self, site: int, number: int) -> tuple[int, ...]:
+        """The parts of sites that are near enough, its own included."""
+        return tuple(np.flatnonzero(self._network.distances[:, site] <= number).tolist())
 
     def words_sent(self, size: int) -> int:
         """Each site sends on all parts but those of the last exchange."""
@@ -126,6 +134,10 @@ class Tree(Plan):
     def adds(self, number: int) -> bool:
         """On the way up."""
         return number < self._height
+
+    def known(self, site: int, number: int) -> tuple[int, ...]:
+        """None: the sum changes."""
+        return ()
 
     def words_sent(self, size: int) -> int:
         """Two vectors for each site but the root, with the receipts of all below, then of all."""

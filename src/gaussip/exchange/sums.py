@@ -24,7 +24,7 @@ class Contradiction(NamedTuple):
     """A site that sent two different parts of one sum."""
 
     origin: int
-    senders: tuple[int, int]  #: who passed them on
+    senders: tuple[int, int]  #: who passed them on; the site itself where it had one before
 
 
 class Sum:
@@ -78,7 +78,8 @@ class Sum:
     def absorbed(self, memory: Memory, received: Mapping[int, Message]) -> Memory | Contradiction:
         """After an exchange; or the site of which two different parts arrived."""
         values, receipts = memory.values.copy(), memory.receipts.copy()
-        first: dict[int, int] = {}  # who brought the part of a site
+        known = self.plan.known(self._index, memory.stage)
+        first = dict.fromkeys(known, self._index)  # from whom the part of a site came
         for sender in sorted(received):
             stage, message = self.sends(sender, memory), received[sender]
             if self._with_receipts:
@@ -89,7 +90,7 @@ class Sum:
             for row, part in zip(stage.parts, message["sum"], strict=True):
                 if row in first and not np.array_equal(values[row], part):
                     return Contradiction(row, (first[row], sender))
-                first[row] = sender
+                first.setdefault(row, sender)
                 values[row] = part
         return Memory(values, receipts, memory.stage + 1)
 

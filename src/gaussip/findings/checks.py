@@ -56,12 +56,14 @@ def _comparable(run: Evidence) -> str:
 def _contraction(run: Evidence) -> str:
     """Why EM's contraction cannot be seen."""
     return _course(run) or (
-        "" if run.kind.steady else "accelerated em does not show it; a fit with mnem or plain em does"
+        "" if run.kind.steady else f"accelerated {run.algorithm} does not show it; a fit with accelerate=False does"
     )
 
 
 def _together(run: Evidence) -> str:
-    return _estimates(run) or ("" if run.kind.source == NEIGHBOURS else "these sites do not exchange messages")
+    if run.kind.source == NEIGHBOURS:
+        return _estimates(run)
+    return _estimates(run) or f"{run.algorithm} does not bring sites together step by step"
 
 
 CHECKS = (  # in the order in which to try their remedies: rows, components, the step, the network, rounds

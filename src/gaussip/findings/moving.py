@@ -68,7 +68,7 @@ def _continue(evidence: Evidence, missing: int | None) -> str:
     """More rounds, half as many again as are missing; at least the default if that is not known.
 
     Too many do no harm, since a fit stops by itself, and too few lead to the same finding again. A fit that continues
-    counts its rounds from zero, with exact's survey; real sites with other settings start from the beginning.
+    counts its rounds from zero; real sites with other settings start from the beginning.
     """
     before = evidence.rounds if evidence.source == SITE else 0
     asked = rounded_up(before + (evidence.rounds if missing is None else missing))
@@ -81,7 +81,7 @@ def _faster(evidence: Evidence) -> str:
     """What else helps, for an algorithm with a step."""
     if not algorithms.has_step(evidence.algorithm):
         return ""
-    return f" Exact{'' if evidence.two_way else ', on a two-way network'}, or a larger eta, takes fewer."
+    return " Masked, or a larger eta, takes fewer."
 
 
 def step_too_large(evidence: Evidence) -> Finding | None:
@@ -92,7 +92,7 @@ def step_too_large(evidence: Evidence) -> Finding | None:
     elif evidence.kind.most_restarts:
         other = {"network": "random-regular(4)" if len(evidence.names) > 5 else "complete"}
     else:
-        other = {"algorithm": "exact"}
+        other = {"algorithm": "masked"}
     restarts = evidence.restarts if evidence.kind.most_restarts else 0  # others go back as a matter of course
     if evidence.failure and not restarts:
         return Finding(

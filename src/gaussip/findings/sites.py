@@ -44,15 +44,13 @@ def unbalanced_network(evidence: Evidence) -> Finding | None:
         shown |= {"bias at least about": least, "bias at most about": most, "sampling error": noise}
         text += f"; its bias is about {least:.2g} to {most:.2g}, and the sampling error is {noise:.2g}"
     return Finding(
-        "unbalanced network", shown, f"{text}.", _with_exact(evidence), (1, evidence.rounds), "disagreement"
+        "unbalanced network", shown, f"{text}.", _with_masked(evidence), (1, evidence.rounds), "disagreement"
     )
 
 
-def _with_exact(evidence: Evidence) -> str:
-    """A fit with exact, on the same network if it is two-way."""
-    if evidence.two_way:
-        return again(evidence, algorithm="exact")
-    return again(evidence, algorithm="exact", network="ring")
+def _with_masked(evidence: Evidence) -> str:
+    """A fit by sums, on the same network."""
+    return again(evidence, algorithm="masked")
 
 
 def _factor(evidence: Evidence) -> NDArray:
@@ -138,9 +136,9 @@ def settled_apart(evidence: Evidence) -> Finding | None:
     )
     if evidence.kind.shows_site_maps and evidence.W is not None and (eta := _eta_for(evidence)) is not None:
         shown |= {"eta that would do": eta}
-        text += f". With eta={eta:g} they would be nearer than that; exact has no such bias"
+        text += f". With eta={eta:g} they would be nearer than that; masked has no such bias"
     return Finding(
-        "settled apart", shown, f"{text}.", _with_exact(evidence),
+        "settled apart", shown, f"{text}.", _with_masked(evidence),
         (int(evidence.round[len(evidence.round) // 2]), evidence.rounds), "disagreement",
     )  # fmt: skip
 

@@ -87,11 +87,11 @@ def two_way_weights(W: Any, sites: Sequence[Any], name: str) -> sparse.csr_array
     if len(one_way):
         m, q = one_way[0]
         raise NetworkError(
-            f"{name} needs a two-way network: site {sites[m]!r} hears {sites[q]!r}, which does not hear it "
-            f"({len(one_way)} links are one-way)",
+            f"{name} needs a two-way network: site {sites[m]!r} receives from {sites[q]!r}, which does not receive "
+            f"from it ({len(one_way)} links are one-way)",
             remedy=Text(
-                "use ring, grid, star, random-regular(4) or another two-way network, or {algorithm:'mnem'}, which "
-                "comes near the pooled estimate on a circle"
+                "use {algorithm:'masked'}, which runs on any network, or ring, grid, star, random-regular(4) or "
+                "another two-way network"
             ),
         )
     return metropolis(hears)

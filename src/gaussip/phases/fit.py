@@ -47,6 +47,7 @@ class Fitted(NamedTuple):
     disagreement: float
     step: float  #: in force at the end
     restarts: int
+    mass: float  #: of all sites' rows
 
     @property
     def theta(self) -> Theta:
@@ -91,8 +92,8 @@ class Fit(Phase):
         self._laid = laid = Laid.of(context, results)
         K = len(laid.start.weights)  # a search may have chosen fewer than the most that were looked at
         self._measure = prepared(laid.rows.site(0), K, task.reg_covar, laid.shrinkage)
-        mass, total = float(laid.rows.mass[0]), float(results["facts"].mass)
-        place = site_facts_at(context.index, mass, task.W, task.weighting, total)
+        mass, self._mass = float(laid.rows.mass[0]), float(results["facts"].mass)
+        place = site_facts_at(context.index, mass, task.W, task.weighting, self._mass)
         state = self._algorithm.init(laid.start, place)
         self.memory = Memory(state, 0, 0, float("nan"))
         self.longest = most_bytes(task)
@@ -141,7 +142,7 @@ class Fit(Phase):
         memory, info = self.memory, self.info
         return Fitted(
             *self.estimate(), self.converged, memory.round, memory.passes, memory.log_likelihood, self.change,
-            self.disagreement, float(info.step), int(info.restarts),
+            self.disagreement, float(info.step), int(info.restarts), self._mass,
         )  # fmt: skip
 
     def outgoing(self) -> Outgoing:

@@ -9,11 +9,11 @@ import numpy as np
 from gaussip.algorithms.base import SUMS, Info
 from gaussip.algorithms.masked import Masked, State, support_error
 from gaussip.algorithms.site import site_facts
-from gaussip.algorithms.summed import FIRST, WORDS
+from gaussip.algorithms.summed import LIMBS, WORDS, Summed
 from gaussip.arrays import NDArray
 from gaussip.exchange.questions import Ask
 from gaussip.mixture.theta import Theta, broadcast, to_psi, width
-from gaussip.mixture.units import measure
+from gaussip.mixture.units import measure, unit_of_start
 from gaussip.mixture.validity import collapse_error, healthy
 from gaussip.phases.base import Context
 from gaussip.phases.fit import Fitted, Laid
@@ -35,13 +35,15 @@ class FitBySums(SumsPhase):
         assert isinstance(task.algorithm, Masked)
         self._algorithm = task.algorithm
         self._laid, self._context = Laid.of(context, results), context
+        self._in_limbs = False  # whether the present question is asked for the second time
         K, p = self._laid.start.means.shape
         one = np.ones(1)  # what the rows of one site are in a simulation
         self._rule = Moments(one, np.zeros((1, K, width(p))), one, task.reg_covar, self._laid.shrinkage)
         begin = broadcast(self._laid.start, (1,))
         self.state: State = self._algorithm.init(begin, site_facts(one, np.ones((1, 1)), "equal"))
         self.change = float("inf")  #: EM's last step, the same at all sites
-        self._psi = self.state.inner.unit.standard(to_psi(begin))
+        self._unit = unit_of_start(begin)
+        self._psi = self._unit.standard(to_psi(begin))
 
     @classmethod
     def begin(cls, context: Context, results: dict[str, Any]) -> FitBySums | None:
@@ -52,8 +54,7 @@ class FitBySums(SumsPhase):
         return held_by(self._context)
 
     def _ask(self) -> Ask:
-        K, f = self._rule.sums.shape[-2:]
-        state, summed = self.state, self._algorithm.summed(self.state)
+        state, summed = self.state, self._summed()
 
         def part(held: Held) -> NDArray:
             with np.errstate(all="ignore"):  # a component that collapses divides by zero
@@ -61,18 +62,30 @@ class FitBySums(SumsPhase):
                 found = moments(self._laid.rows, theta, self._task.reg_covar, shrinkage=self._laid.shrinkage)
                 return np.asarray(summed.part(found, held.n_sites))
 
-        return Ask(part, summed.code(K, f))
+        return Ask(part, summed.code())
+
+    def _summed(self) -> Summed:
+        summed = self._algorithm.summed(self.state)
+        return summed._replace(mass=None) if self._in_limbs else summed
 
     def _take(self, total: NDArray) -> None:
+        summed = self._summed()
+        pooled = summed.pooled(total)
+        if summed.mass is not None and not np.isfinite(pooled.log_likelihood).all():
+            self._in_limbs = True  # the same question again, with words that hold more
+            return
+        if self.state.sums:
+            pooled = pooled._replace(mass=self.state.mass[..., None])
+        self._in_limbs = False
         with np.errstate(all="ignore"):
-            self.state = self._algorithm.step(self.state, total, self._rule)
+            self.state = self._algorithm.step(self.state, pooled, self._rule)
         if bool(self.info.short):
             support = np.asarray(self.info.support)
             raise support_error(self.round, support, self._algorithm, self._task.classes)
         reached = self._algorithm.estimate(self.state)
         if not bool(healthy(reached)[0]):
             raise collapse_error(self.round, [None], reached, np.array([True]))
-        self._psi, move, _ = measure(reached, self.state.inner.unit, self._psi)
+        self._psi, move, _ = measure(reached, self._unit, self._psi)
         self.change = float(np.asarray(move if self.info.change is None else self.info.change))
 
     @property
@@ -100,7 +113,7 @@ class FitBySums(SumsPhase):
         info = self.info
         return Fitted(
             *self.estimate(), self.converged, self.round, self.round, float(np.asarray(info.log_likelihood)),
-            self.change, 0.0, float(info.step), int(np.asarray(info.restarts).sum()),
+            self.change, 0.0, float(info.step), int(np.asarray(info.restarts).sum()), float(self.state.mass),
         )  # fmt: skip
 
     def estimate(self) -> Theta:
@@ -110,4 +123,4 @@ class FitBySums(SumsPhase):
 
 def most_words(task: Task) -> int:
     """The words of the longest question of the fit."""
-    return FIRST.words(task.n_components * width(task.n_features) + WORDS)
+    return LIMBS.words(task.n_components * width(task.n_features) + WORDS)

@@ -192,7 +192,7 @@ class Program:
     def progress(self) -> Progress:
         """How far the site has come."""
         fit, nan = self._fit(), float("nan")
-        numbers = (0, 0, nan, float("inf"), nan, nan, 0) if fit is None else fit[4:]  # from its rounds on
+        numbers = (0, 0, nan, float("inf"), nan, nan, 0) if fit is None else fit[4:-1]  # from its rounds on
         plan = self.phase.plan if isinstance(self.phase, SumsPhase) else ""
         doing = "starting" if self.phase is None else self.phase.doing
         return Progress(doing, plan, self.exchanges, *numbers)

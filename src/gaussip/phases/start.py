@@ -17,7 +17,7 @@ from gaussip.phases.task import Task
 from gaussip.rows.moments import mean_covariance
 from gaussip.selection.components import Selection, refuse_range
 from gaussip.starts.agreed import Wish, ask_start, confirmed
-from gaussip.starts.facts import Facts, ask_facts, refuse_few_labelled
+from gaussip.starts.facts import PRECISE, Facts, ask_facts, refuse_few_labelled
 from gaussip.starts.lloyd import SEEDS
 from gaussip.starts.search import over
 
@@ -125,4 +125,4 @@ def most_words_of_facts(task: Task) -> int:
 
 def most_words_of_start(task: Task) -> int:
     """The words of the longest question about a start."""
-    return SEEDS * task.n_components * width(task.n_features) + SEEDS
+    return PRECISE.words(SEEDS * task.n_components * width(task.n_features) + SEEDS)

@@ -172,7 +172,7 @@ class SumsPhase(Phase):
         way = this.absorbed(memory.way, received)
         if isinstance(way, Contradiction):
             first, second = (self._names[q] for q in way.senders)
-            raise self._apart(f"{self._names[way.origin]} sent one part to {first} and another to {second}")
+            raise self._apart(f"one part of {self._names[way.origin]} came from {first}, and another from {second}")
         if not this.over(way):
             self.memory = memory._replace(way=way)
             return

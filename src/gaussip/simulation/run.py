@@ -10,7 +10,7 @@ from gaussip.algorithms import Algorithm, one_round
 from gaussip.algorithms.base import SUMS, warn_if_not_pooled
 from gaussip.algorithms.masked import support_error
 from gaussip.algorithms.site import site_facts
-from gaussip.algorithms.summed import FIRST, WORDS
+from gaussip.algorithms.summed import LIMBS, WORDS
 from gaussip.arrays import NDArray, namespace, to_numpy
 from gaussip.errors import CollapseError
 from gaussip.exchange import Stacked
@@ -117,7 +117,7 @@ def _exchange(algorithm: Algorithm, rows: Rows, W: Any, start: Theta) -> Stacked
         return Stacked(W, site_axis=len(rows.shape) - 1)
     K, p = start.means.shape[-2:]
     size = K * width(p) + WORDS
-    return Sums(W, (FIRST.words(size), size))
+    return Sums(W, (LIMBS.words(size), size))
 
 
 def _explain(

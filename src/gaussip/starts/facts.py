@@ -9,14 +9,14 @@ import numpy as np
 
 from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import LabelError
-from gaussip.exchange.codes import Fixed, Wide
+from gaussip.exchange.codes import Wide
 from gaussip.exchange.questions import Ask, Replicated
 from gaussip.mixture.theta import unvech, width
 from gaussip.mixture.units import Unit
 from gaussip.rows.basis import scale_of
 from gaussip.rows.held import Held
 
-PRECISE = Fixed(45)  # for numbers in standard units, divided by the number of rows
+PRECISE = Wide(60, 3)  # for numbers in standard units, divided by the number of rows
 
 
 class Facts(NamedTuple):

@@ -71,7 +71,6 @@ class Step(NamedTuple):
     worst: Worst | None  #: the parameter and site with the largest bias; None with more than a thousand parameters
     trials: list[Trial]  #: this and others, until the bias is many standard errors or there is no fixed point
     least_bias: float  #: the bias that remains as eta goes to zero; zero on a balanced network
-    exact_rounds: int | None  #: rounds of algorithm="exact" instead; None on a one-way network
     standard_error: float  #: of the pooled estimate, over (alpha, mu, vech Sigma), in units of the components' spread
     terms: Terms
     pooled: Theta  #: the estimate that the bias is measured from
@@ -146,7 +145,6 @@ def choose_eta(
         worst=_worst(settings, problem, outlook, eta),
         trials=sorted({*trials, chosen}),
         least_bias=least if least > 1e-4 else 0.0,
-        exact_rounds=outlook.exact_rounds(),
         standard_error=outlook.standard_error,
         terms=Terms(
             n_rows=float(to_numpy(problem.rows.mass).sum()),

@@ -5,14 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.algorithms import exact
-from gaussip.algorithms.site import MOST_LISTED, site_facts
 from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import DataError
 from gaussip.mixture.theta import Psi, Theta, broadcast, pack, to_psi
 from gaussip.mixture.units import unit_of
 from gaussip.mixture.validity import healthy
-from gaussip.networks import is_two_way, two_way_weights
 from gaussip.rows.moments import Shrinkage, moments
 from gaussip.rows.rows import Rows
 from gaussip.step_size.bias import SiteMaps, fixed_point
@@ -105,17 +102,6 @@ class Outlook:
     def rounds(self, eta: float) -> float:
         """Until the sites are within a tenth of the standard error of their limit."""
         return self.course.rounds_to(CLOSE, eta)
-
-    def exact_rounds(self) -> int | None:
-        """Until exact is as near to the pooled estimate; None where exact does not run."""
-        W, mass = self.maps.W, self.maps.rows.mass
-        M = W.shape[0]
-        if not is_two_way(W) or M > MOST_LISTED:
-            return None
-        facts = site_facts(mass, two_way_weights(W, range(M), "exact"), self._weighting)
-        plan = exact.plan_of(exact.Exact().init(broadcast(self._start, (M,)), facts).table.sum(axis=0))
-        steps = math.ceil(self.rounds(exact.STEP))
-        return plan.diameter + min(steps, exact.FIRST) * plan.first + max(0, steps - exact.FIRST) * plan.exchanges
 
     def heterogeneity(self) -> float:
         """SE(F) at the pooled estimate; see `gaussip.studies.theory.heterogeneity`, here in standard units."""

@@ -18,7 +18,7 @@ from gaussip.algorithms.summed import Summed
 from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import StartError, Text
 from gaussip.exchange.questions import Ask, Replicated
-from gaussip.mixture.theta import Theta, width
+from gaussip.mixture.theta import Psi, Theta
 from gaussip.mixture.units import Unit
 from gaussip.rows.held import Held
 from gaussip.starts.search.moves import moves
@@ -63,18 +63,23 @@ class Rule(NamedTuple):
 
     def totals(self, theta: Theta) -> Replicated[Totals]:
         """The sums at a mixture."""
-        K, p = theta.means.shape
-        summed = Summed(self.unit, self.mass)
+        point = self.unit.original_theta(theta)
+        summed = Summed(Theta(*(part[None] for part in point)), np.asarray(self.mass))
 
         def part(held: Held) -> NDArray:
             with np.errstate(all="ignore"):  # a component that collapses divides by zero
-                found = held.moments(self.unit.original_theta(theta))
-                return to_numpy(summed.part(found, held.n_sites))
+                return to_numpy(summed.part(held.moments(point), held.n_sites))
 
-        pooled = summed.pooled((yield Ask(part, summed.code(K, width(p)))), (K, width(p)))
-        psi, height = pooled.psi[0], float(pooled.log_likelihood[0]) + self.unit.log_volume
+        pooled = summed.pooled((yield Ask(part, summed.code())))
+        psi, height = self._standard(pooled.psi[0], theta), float(pooled.log_likelihood[0]) + self.unit.log_volume
         supported = bool((self.mass * psi[:, 0] >= self.min_count).all())
         return Totals(psi, self.mass * height if supported else np.nan, self.mass)
+
+    def _standard(self, psi: Psi, theta: Theta) -> Psi:
+        """Moments about the means in standard units, from those in the data's units."""
+        psi = psi / self.unit.factor
+        first = psi[:, :1] * theta.means + psi[:, 1 : 1 + theta.means.shape[1]]
+        return np.concatenate([psi[:, :1], first, psi[:, 1 + theta.means.shape[1] :]], axis=1)
 
     def step(self, theta: Theta, totals: Totals) -> Theta:
         """The M-step, with the sums of all sites."""
