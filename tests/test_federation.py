@@ -44,12 +44,13 @@ def changed(*pairs):
 def test_a_description_and_its_defaults():
     found = of_text(TEXT)
     assert found.names == ("basel", "bern", "chur")
-    assert (found.algorithm, found.network, found.start, found.max_rounds) == ("exact", "ring", "kmeans", 1000)
+    assert (found.algorithm, found.network, found.start, found.max_rounds) == ("masked", "ring", "kmeans", 1000)
     assert found.common_name("bern") == "bern.trial"
     assert found.host("basel") == "basel.example.org"
     assert found.host("chur") is None
     task = found.task()
-    assert (task.sites, task.diameter, task.labelled) == (("basel", "bern", "chur"), 1, True)
+    assert (task.sites, task.network.diameter, task.labelled) == (("basel", "bern", "chur"), 1, True)
+    assert (task.hide, task.reveals) == (True, "nothing")
 
 
 def test_sites_agree_on_everything_but_where_they_are():
@@ -63,14 +64,33 @@ def test_sites_agree_on_everything_but_where_they_are():
     assert of_text(changed(("components = 2", "components = 2\nshrinkage = 0.1"))).digest() != found.digest()
 
 
-@pytest.mark.parametrize("line", ['start = "search"', "components = { at_most = 3 }", 'intervals = "plain"'])
-def test_sums_need_three_sites(line):
-    """Of two, each could take its own part from the sum."""
-    text = "\n".join(
-        ['name = "two"', 'features = ["x"]', line, *(["components = 2"] if "components" not in line else [])]
+TWO = "\n".join(
+    ['name = "two"', 'features = ["x"]', "components = 2", "{}", "[sites]", 'a = {{ address = "127.0.0.1:7001" }}']
+    + ["b = {{}}"]
+)
+
+
+def test_two_sites_cannot_hide_from_each_other():
+    """Of two, each can take its own part from the sum: they must say that they may."""
+    for line in ('start = "search"', 'intervals = "plain"', "seed = 1", "hide = true"):
+        with pytest.raises(
+            FederationError, match="at least three: of two, each can subtract its part .*hide = false"
+        ):
+            of_text(TWO.format(line))
+    assert not of_text(TWO.format("hide = false")).task().hide
+
+
+def test_gossip_is_refused_unless_the_sites_may_know_each_other_s_moments():
+    """What neighbours compute from it is said; see tests/test_attack.py for the attack."""
+    for name in ("exact", "mnem", "nnem", "dem", "ngd"):
+        gossip = f'components = 2\nalgorithm = "{name}"'
+        for more in ("", '\nreveals = "row counts"'):
+            with pytest.raises(FederationError, match='the rows of small sites: write reveals = "site moments"'):
+                of_text(changed(("components = 2", gossip + more)))
+        assert of_text(changed(("components = 2", gossip + '\nreveals = "site moments"'))).task()
+    assert (
+        of_text(changed(("components = 2", 'components = 2\nreveals = "row counts"'))).task().reveals == "row counts"
     )
-    with pytest.raises(FederationError, match="at least three sites"):
-        of_text(text + '\n[sites]\na = { address = "127.0.0.1:7001" }\nb = {}\n')
 
 
 def test_pairs_given_starts_and_scaling():
@@ -80,7 +100,7 @@ def test_pairs_given_starts_and_scaling():
     start = "\n[start]\nweights = [0.4, 0.6]\nmeans = [[0, 1], [2, 3]]\n"
     start += "covariances = [[[1, 0], [0, 1]], [[1, 0], [0, 1]]]\n"
     task = of_text(text + start).task()
-    assert task.diameter == 2
+    assert task.network.diameter == 2
     assert task.scale
     np.testing.assert_array_equal(task.start.means, [[0, 1], [2, 3]])
 
@@ -126,7 +146,18 @@ def test_pairs_given_starts_and_scaling():
         ([('address = "basel.example.org:7447"', "")], None, "neither basel nor chur has an address"),
         ([("components = 2", 'components = 2\nnetwork = [["bern", "chur"]]')], None, "hears nobody"),
         ([("components = 2", 'components = 2\nnetwork = "rong"')], None, "there is no network 'rong'"),
-        ([("components = 2", 'components = 2\nnetwork = "circle"')], None, "exact needs a two-way network"),
+        (
+            [("components = 2", 'components = 2\nalgorithm = "exact"\nnetwork = "circle"\nreveals = "site moments"')],
+            None,
+            "exact needs a two-way network",
+        ),
+        ([("components = 2", 'components = 2\nalgorithm = "mnem"')], 3, "can compute a site's own moments"),
+        (
+            [("components = 2", 'components = 2\nreveals = "all"')],
+            3,
+            "reveals must be one of nothing, row counts, site",
+        ),
+        ([("components = 2", 'components = 2\nweighting = "equal"')], 3, "it needs weighting = 'rows'"),
         ([("components = 2", 'components = 2\nalgorithm = "em"')], None, "does not run between sites"),
         ([("components = 2", "components = ")], None, "is not TOML"),
         (
@@ -221,7 +252,7 @@ def test_commands(tmp_path):
     file = tmp_path / "federation.toml"
     file.write_text(TEXT)
     shown = gaussip("federation", "check", file)
-    assert "trial: 3 sites, 2 features, 2 components, algorithm exact" in shown.stdout
+    assert "trial: 3 sites, 2 features, 2 components, algorithm masked" in shown.stdout
     assert "(calls others)" in shown.stdout
     found = json.loads(gaussip("federation", "check", file, "--json").stdout)
     assert found["digest"] == load(file).digest()

@@ -5,32 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gaussip.errors import FileError, UncertaintyError
-from gaussip.exchange import sums
-from gaussip.exchange.neighbourhood import Neighbours
-from gaussip.inference.information import concluded, site_part
+from gaussip.errors import FederationError, FileError, UncertaintyError
+from gaussip.exchange.questions import pieces
+from gaussip.inference.information import COUNTED, concluded, part_size, site_part
 from gaussip.node.journal import packed, unpacked
 from gaussip.node.run_store import RunStore
+from gaussip.node.sums_log import SumsLog
 from gaussip.phases.base import Resumed
-from gaussip.phases.program import Program
+from gaussip.phases.program import RESULTS, Program
 from gaussip.phases.task import make_task
 from gaussip.rows.chunks import of_array
+from identities import identities, programs_of, transcript
 from programs import NAMES, local_data, run_all, settings
 
 
 def test_sites_choose_in_any_unit(dataset):
     """With scale = true, data in other units lead to the same choice, whatever reg_covar is."""
-    labelled = {
-        "labelled": False,
-        "start": "search",
-        "n_components": 4,
-        "at_least": 1,
-        "scale": True,
-        "max_rounds": 5,
-    }
+    chosen = {"labelled": False, "start": "search", "n_components": 4, "at_least": 1, "scale": True, "max_rounds": 5}
     found = []
     for unit in (1.0, 1e-4):
-        task = make_task(NAMES, **settings("exact", **labelled, reg_covar=1e-4))
+        task = make_task(NAMES, **settings("masked", **chosen, reg_covar=1e-4))
         rows = [local._replace(X=local.X * unit) for local in local_data(dataset, labelled=False)]
         found.append(run_all(task, rows)[0].selection)
     first, second = ([line.bic for line in selection.lines] for selection in found)
@@ -39,69 +33,84 @@ def test_sites_choose_in_any_unit(dataset):
 
 
 @pytest.mark.parametrize("intervals", ["plain", "robust"])
-def test_sites_sum_the_information_in_pieces(intervals, dataset, monkeypatch):
+@pytest.mark.parametrize("name", ["masked", "mnem"])
+def test_sites_sum_the_information_in_pieces(name, intervals, dataset, monkeypatch):
     """Also where each site went on from its own checkpoint: the standard errors are the simulation's."""
-    monkeypatch.setattr("gaussip.phases.task.LONGEST", 5 * 100)
+    monkeypatch.setattr("gaussip.exchange.questions.PIECE", 100)
+    monkeypatch.setattr("gaussip.phases.summing.PIECE", 100)
+    robust = intervals == "robust"
+    assert len(list(pieces(1 + part_size(3, 3, robust=robust)))) > 4
     changed = {"start": "labels", "intervals": intervals, "tol": 1e-3, "max_rounds": 3000, "eta": 0.3}
-    task = make_task(NAMES, **settings("mnem", network="complete", **changed))
+    task = make_task(NAMES, **settings(name, network="complete", **changed))
     first = run_all(task, local_data(dataset))
     resumed = [Resumed(program.estimate(), program.results["start"].target, None) for program in first]
     again = run_all(task, local_data(dataset), resumed)
     for programs in (first, again):
         scale, information = programs[0].results["information"]
         assert all((program.results["information"].information == information).all() for program in programs)
-        robust = intervals == "robust"
         parts = [
-            site_part(of_array(local.X, local.labels), program.estimate(), scale, robust=robust)
+            site_part(of_array(local.X, local.labels), program.estimate(), scale, robust=robust, n_sites=5)
             for local, program in zip(local_data(dataset), programs, strict=True)
         ]
-        np.testing.assert_array_equal(information, sums.agreed(np.stack(parts)))
+        np.testing.assert_array_equal(information, COUNTED.decode(COUNTED.encode(np.stack(parts), 5).sum(axis=0)))
         conclusion = concluded(information, scale, ["a", "b", "c"], robust=robust)
         assert np.isfinite(conclusion.covariance).all()
 
 
-def test_a_site_that_cannot_tell_its_information_keeps_nobody_waiting(dataset, monkeypatch):
+def test_a_site_that_cannot_compute_its_information_keeps_nobody_waiting(dataset, monkeypatch):
     def too_large(rows, theta, scale, **_):
         raise UncertaintyError("too large")
 
-    task = make_task(NAMES, **settings("exact", start="labels", intervals="plain", tol=1e-3, max_rounds=3000))
+    task = make_task(NAMES, **settings("masked", start="labels", intervals="plain", tol=1e-3, max_rounds=3000))
     monkeypatch.setattr("gaussip.phases.information.site_part", too_large)
     programs = run_all(task, local_data(dataset))
     assert all(program.over and not program.results["information"].information.size for program in programs)
 
 
-def test_a_site_put_back_before_any_exchange_goes_on_exactly(dataset, tmp_path):
-    """In the survey, the search, the fit and the sums after it: the program is thrown away and made anew."""
-    chosen = {"start": "search", "n_components": 4, "at_least": 3, "intervals": "plain", "tol": 1e-3}
-    task = make_task(NAMES, **settings("exact", **chosen, max_rounds=3000))
-    rows, rng = local_data(dataset), np.random.default_rng(0)
-    straight = run_all(task, rows)
-    store = RunStore(tmp_path)
+@pytest.mark.parametrize("name", ["masked", "mnem", "exact"])
+def test_a_site_put_back_before_any_exchange_goes_on_exactly(name, dataset, tmp_path):
+    """In every phase: one site's program is thrown away and made anew, from what it kept, with the same masks."""
+    chosen = {"start": "search", "n_components": 4, "at_least": 3, "intervals": "plain", "tol": 1e-3, "eta": 0.3}
+    task = make_task(NAMES, **settings(name, **chosen, max_rounds=3000))
+    rows, rng, proved = local_data(dataset), np.random.default_rng(0), identities(tmp_path, NAMES)
+    straight = programs_of(task, rows, proved)
+    transcript(straight)
+    store, log = RunStore(tmp_path / "run"), SumsLog(tmp_path / "run")
     store.make()
-    programs = [Program(task, m, local, secret=bytes([m + 1] * 32)) for m, local in enumerate(rows)]
-    near, seen = [Neighbours(task.W, m) for m in range(len(rows))], set()
-    while not programs[0].over:
+    secrets = [bytes([m + 1] * 32) for m in range(len(rows))]
+    made = programs_of(task, rows, proved, secrets)
+    made[1] = Program(task, 1, rows[1], None, proved[1], secrets[1], log)
+    made[1].start()
+    seen, kept = set(), {}
+
+    def put_back(programs, sides):
         mine = programs[1]
+        for result, value in mine.results.items():
+            if kept.get(result) is not value:
+                store.write_result(result, value)
+                kept[result] = value
         if rng.random() < 0.02 or mine.phase.name not in seen:
             seen.add(mine.phase.name)
-            kept = (mine.phase.name, mine.exchanges + 1, unpacked(packed(mine.phase.memory)))
-            programs[1] = Program(task, 1, rows[1], secret=bytes([2] * 32))
-            programs[1].resume(*kept, store.known_result, store.totals)
-        sent = [program.message() for program in programs]
-        phase, known = programs[1].phase, set(programs[1].results)
-        for program, place, message in zip(programs, near, sent, strict=True):
-            program.absorb(place.combine(message, {q: sent[q] for q in place.heard}))
-        if phase.new_total is not None:
-            store.add_total(phase.name, phase.new_total)
-        for name in set(programs[1].results) - known:
-            store.write_result(name, programs[1].results[name])
-    assert seen == {"survey", "centres", "search", "fit", "information"}
-    for program, other in zip(programs, straight, strict=True):
+            before = (mine.phase.name, mine.exchanges + 1, unpacked(packed(mine.phase.memory)))
+            again = Program(task, 1, rows[1], None, proved[1], secrets[1], log)
+            again.resume(*before, store.known_result)
+            sent, before = again.outgoing().message, sides[1].message
+            assert {name: part.tolist() for name, part in sent.items()} == {
+                name: part.tolist() for name, part in before.items()
+            }  # nothing is sent twice in two ways
+            programs[1] = again
+            kept.update(again.results)
+
+    transcript(made, put_back)
+    assert seen == {"keys", "facts", "start", "fit", "information", "closing"}
+    for program, other in zip(made, straight, strict=True):
         for mine, theirs in zip(program.estimate(), other.estimate(), strict=True):
             np.testing.assert_array_equal(mine, theirs)
-        for mine, theirs in zip(program.results["information"], other.results["information"], strict=True):
-            np.testing.assert_array_equal(mine, theirs)
-    assert programs[1].results["fit"].rounds == straight[1].results["fit"].rounds
-    assert programs[1].results["fit"].converged
-    with pytest.raises(FileError, match="does not hold the 9999 sums"):
-        store.totals("search", 9999)
+        for result in RESULTS:
+            for mine, theirs in zip(program.results.get(result, ()), other.results.get(result, ()), strict=True):
+                np.testing.assert_array_equal(mine, theirs)
+    assert made[1].results["fit"].converged
+    with pytest.raises(FileError, match="does not hold sum [0-9]+ of the 9999 that the journal counts"):
+        log.totals("start", 9999)
+    with pytest.raises(FederationError, match="not the one it began with"):
+        Program(task, 1, rows[1], None, proved[1], bytes(32), log).resume("closing", made[1].exchanges, [], kept.get)

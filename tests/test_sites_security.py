@@ -151,8 +151,9 @@ def test_a_neighbour_s_bad_messages_are_refused_and_named(running):
 def test_replayed_and_altered_messages():
     """What comes again is not taken in again; what comes again otherwise is an alarm."""
     told = []
-    box = Inbox([1], b"12345678", 10_000, 8, lambda sender, why, number: told.append((sender, why)))
+    box = Inbox(b"12345678", 10_000, 8, lambda sender, why, number: told.append((sender, why)))
     like = {"mean": np.ones((2, 3))}
+    due = {1: like}
 
     def frame(number, values):
         return wire.encode(wire.Round(b"12345678", 1, number, wire.parts_of({"mean": values})))
@@ -162,20 +163,21 @@ def test_replayed_and_altered_messages():
 
     for number in (1, 2):
         box.deliver(1, frame(number, number * like["mean"]))
-        found = box.wait(number, like, lambda message: True, never)
+        found = box.wait(number, due, lambda sender, message: "", never)
         np.testing.assert_array_equal(found[1]["mean"], number * like["mean"])
     box.deliver(1, frame(1, like["mean"]))  # a replay
     box.deliver(1, frame(2, 5 * like["mean"]))  # altered
     box.deliver(1, frame(3, 3 * like["mean"]))
     box.deliver(1, frame(3, 4 * like["mean"]))  # altered, before it was taken in
-    found = box.wait(3, like, lambda message: True, never)
+    found = box.wait(3, due, lambda sender, message: "", never)
     np.testing.assert_array_equal(found[1]["mean"], 3 * like["mean"])
     assert told == [(1, f"it differs from what the site sent before in exchange {n}") for n in (2, 3)]
 
 
-def test_the_algorithm_refuses_what_it_cannot_have_sent():
+def test_what_a_neighbour_cannot_have_sent_is_refused():
+    """By the phase, and by who is to send nothing in an exchange."""
     told = []
-    box = Inbox([1], b"12345678", 10_000, 8, lambda sender, why, number: told.append(why))
+    box = Inbox(b"12345678", 10_000, 8, lambda sender, why, number: told.append((sender, why)))
     like = {"mean": np.ones((2, 3))}
     waits = []
 
@@ -183,10 +185,14 @@ def test_the_algorithm_refuses_what_it_cannot_have_sent():
         waits.append(missing)
         box.deliver(1, wire.encode(wire.Round(b"12345678", 1, 1, wire.parts_of({"mean": 2 * like["mean"]}))))
 
+    def fault(sender, message):
+        return "" if (message["mean"] > 0).all() else "not so"
+
     box.deliver(1, wire.encode(wire.Round(b"12345678", 1, 1, wire.parts_of({"mean": -like["mean"]}))))
-    found = box.wait(1, like, lambda message: bool((message["mean"] > 0).all()), later)
+    box.deliver(2, wire.encode(wire.Round(b"12345678", 2, 1, wire.parts_of(like))))
+    found = box.wait(1, {1: like}, fault, later)
     np.testing.assert_array_equal(found[1]["mean"], 2 * like["mean"])
-    assert told == ["the algorithm cannot have sent such numbers"]
+    assert told == [(1, "not so"), (2, "no message of this site is due in exchange 1")]
     assert waits == [{1}]
 
 

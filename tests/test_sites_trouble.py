@@ -75,8 +75,8 @@ def test_after_a_power_failure_at_two_neighbours(tmp_path):
             sites.until_round("s0", sites.status("s0")["round"] + 20)  # all run again
             for name in ("s1", "s2"):
                 sites.signal(name, signal.SIGKILL)
-            run, longest = sites.status("s0")["run"], sites.description.task().longest_message
-            lost = [lose_what_was_not_forced(sites.folders / s / "runs" / run, 16, longest) for s in ("s1", "s2")]
+            run, ahead = sites.status("s0")["run"], sites.description.task().network.longest_sum
+            lost = [lose_what_was_not_forced(sites.folders / s / "runs" / run, 16, ahead) for s in ("s1", "s2")]
             sites.start("s1", "s2")
             if max(lost) > 0:
                 break
@@ -85,9 +85,9 @@ def test_after_a_power_failure_at_two_neighbours(tmp_path):
         sites.assert_equal_to(sites.simulated())
 
 
-def lose_what_was_not_forced(folder, every, longest):
+def lose_what_was_not_forced(folder, every, ahead):
     """Destroy the newest records and messages of a journal, as a power failure may; how many exchanges are lost."""
-    journal = Journal(folder, NAMES, every, 2, longest)
+    journal = Journal(folder, NAMES, every, ahead)
     newest = journal.last().exchange
     state, messages = journal._rings["fit"]
     forced = newest - newest % every

@@ -90,9 +90,16 @@ def _report(record: dict[str, Any]) -> None:
     """An event as a line for people."""
     hidden = ("time", "event", *(["sites"] if "why" in record else []))
     rest = {key: value for key, value in record.items() if key not in hidden and value not in (None, "")}
-    details = ", ".join(f"{key} {', '.join(v) if isinstance(v, list) else v}" for key, v in rest.items())
+    details = ", ".join(f"{key} {_listed(value)}" for key, value in rest.items())
     with contextlib.suppress(OSError, ValueError, SystemExit):  # nobody looks on any more: the run goes on
         err.print(f"{record['time'][:19]} {record['event']}{': ' + details if details else ''}", markup=False)
+
+
+def _listed(value: Any) -> str:
+    """A value of an event; lists, and numbers by site, one after the other."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {number:g}" for key, number in value.items())
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 @app.command()

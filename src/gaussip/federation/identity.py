@@ -13,6 +13,7 @@ from gaussip.errors import CertificateError
 from gaussip.federation import certificates
 
 PURPOSE = "gaussip announcement"
+LARGEST = 2.0**53  # rows
 
 
 class _Announced(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -69,4 +70,6 @@ class SiteIdentity:
             raise CertificateError(f"{site} signed it for something else (another run, or another name)")
         if len(content.public) != 64:
             raise CertificateError("it is not a pair of keys")
+        if content.rows is not None and not 0 < content.rows < LARGEST:
+            raise CertificateError(f"{site} cannot have {content.rows:g} rows")
         return content.public, float("nan") if content.rows is None else content.rows

@@ -201,7 +201,7 @@ class SiteRun:
             self._store.keep_rows(self._rows, self._mass)  # from now on they must stay the same
             gc.collect()
             gc.freeze()  # what is there now stays: nobody need look at it again and again
-            self._phase, self._kept = self._program.phase, set(self._program.results)
+            self._phase, self._kept = self._program.phase, dict(self._program.results)
             run(self._program, self._exchange, self._after)
         except GaussipError as error:
             self._board.update(paused=str(error))  # for `gaussip site status`
@@ -265,10 +265,11 @@ class SiteRun:
         was_fitting = isinstance(self._phase, Fit | FitBySums)
         if was_fitting and self._history.wants(program.round, program.over or not fitting):
             self._history.add(program.progress(), self._exchange.bytes_sent)
-        for name in [name for name in program.results if name in RESULTS and name not in self._kept]:
-            self._store.write_result(name, program.results[name])
-            self._report(name)
-            self._kept.add(name)
+        for name, result in program.results.items():
+            if self._kept.get(name) is not result:
+                self._store.write_result(name, result)
+                self._report(name)
+                self._kept[name] = result
         if fitting and not program.over and program.round > self._checked and program.round % self._every == 0:
             self._checked = program.round
             self._store.write_checkpoint(program.round, program.estimate())
@@ -285,12 +286,16 @@ class SiteRun:
     def _report(self, name: str) -> None:
         """Log what the sites agreed on."""
         exchange, selection = self._program.exchanges, self._program.selection
+        if name == "keys":
+            rows = zip(self._names, self._program.results[name].rows.tolist(), strict=True)
+            known = {site: count for site, count in rows if count == count}
+            self._logs.event("exchanged keys", exchange=exchange, **({"rows": known} if known else {}))
         if name == "basis":
             basis = self._program.results[name]
             components, digest = len(basis.variances), basis.digest()[:12]
             self._logs.event("agreed on a basis", exchange=exchange, components=components, digest=digest)
-        if name == "search" and selection is not None and self._task.at_least is not None:
-            chosen = keep_selection(self._folder, selection, self._task.numbers[-1])
-            self._logs.event("agreed on a number of components", **chosen)
         if name == "start":
+            if selection is not None and self._task.at_least is not None:
+                chosen = keep_selection(self._folder, selection, self._task.numbers[-1])
+                self._logs.event("agreed on a number of components", **chosen)
             self._logs.event("agreed on a start", exchange=exchange)

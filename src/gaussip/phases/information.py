@@ -12,17 +12,14 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import UncertaintyError
-from gaussip.exchange.codes import Fixed
+from gaussip.exchange.codes import Wide
 from gaussip.exchange.questions import Ask, Replicated
 from gaussip.inference.information import COUNTED, part_size, scales, site_part
-from gaussip.mixture.theta import Theta, to_psi, to_theta
-from gaussip.mixture.units import unit_of
+from gaussip.mixture.theta import to_psi, to_theta, width
 from gaussip.phases.base import Context
 from gaussip.phases.summing import Computation, held_by
 from gaussip.rows.chunks import of_array
 from gaussip.rows.held import Held
-
-PRECISE = Fixed(45)  # of estimates in standard units
 
 
 class Summed(NamedTuple):
@@ -43,18 +40,15 @@ class InformationPhase(Computation):
         """Where standard errors are asked for and the fit has converged, the same at all sites."""
         if context.task.intervals == "none" or "fit" not in results or not results["fit"].converged:
             return None
-        K, p = results["fit"].theta.means.shape
-        words = 1 + part_size(K, p, robust=context.task.intervals == "robust")
+        words = most_words(*results["fit"].theta.means.shape, robust=context.task.intervals == "robust")
         return cls(context, results, _ask_information(context, results), held_by(context), words)
 
 
 def _ask_information(context: Context, results: dict[str, Any]) -> Replicated[Summed]:
     task, local, theta = context.task, context.local, results["fit"].theta
     robust, n_sites = task.intervals == "robust", len(task.sites)
-    start: Theta = results["start"].theta
-    unit = unit_of(start if not context.resumed else theta)
-    psi = yield Ask(lambda held: (unit.standard(to_psi(theta)) / n_sites).reshape(1, -1), PRECISE)
-    middle = to_theta(unit.original(psi.reshape(theta.means.shape[0], -1)))
+    psi = yield Ask(lambda held: to_psi(theta).reshape(1, -1) / n_sites, Wide())
+    middle = to_theta(psi.reshape(theta.means.shape[0], -1))
     scale = scales(middle, float(results["facts"].mass))
 
     def part(held: Held) -> NDArray:
@@ -70,3 +64,9 @@ def _ask_information(context: Context, results: dict[str, Any]) -> Replicated[Su
 
     failed, *information = yield Ask(part, COUNTED)
     return Summed(scale, np.array([] if failed else information))
+
+
+def most_words(n_components: int, n_features: int, *, robust: bool) -> int:
+    """The words of the longest question."""
+    estimate = Wide().words(n_components * width(n_features))
+    return max(estimate, 1 + part_size(n_components, n_features, robust=robust))

@@ -11,7 +11,6 @@ from gaussip.arrays.trees import rebuilt
 from gaussip.errors import GaussipError
 from gaussip.exchange import Message, Outgoing
 from gaussip.exchange.questions import ANNOUNCEMENT
-from gaussip.inference.information import part_size
 from gaussip.mixture.theta import Theta
 from gaussip.phases.base import Context, Identity, Kept, NothingKept, Phase, Resumed
 from gaussip.phases.basis import BasisPhase
@@ -21,29 +20,32 @@ from gaussip.phases.fit import most_bytes as gossip_bytes
 from gaussip.phases.fit_by_sums import FitBySums
 from gaussip.phases.fit_by_sums import most_words as fit_words
 from gaussip.phases.information import InformationPhase, Summed
+from gaussip.phases.information import most_words as information_words
 from gaussip.phases.keys import Announced, KeysPhase
 from gaussip.phases.start import Agreed, FactsPhase, StartPhase
 from gaussip.phases.start import most_words_of_facts as facts_words
 from gaussip.phases.start import most_words_of_start as start_words
-from gaussip.phases.summing import Closed, Closing, SumsPhase, most_bytes
+from gaussip.phases.summing import Chain, Closing, Confirmed, Confirming, SumsPhase, most_bytes
 from gaussip.phases.task import LocalData, Task
 from gaussip.rows.basis import Basis
 from gaussip.selection import Selection
 from gaussip.starts.facts import Facts
 
 PHASES: tuple[type[Phase], ...] = (
-    KeysPhase, BasisPhase, FactsPhase, StartPhase, FitBySums, Fit, InformationPhase, Closing,
+    KeysPhase, BasisPhase, FactsPhase, StartPhase, Confirming, FitBySums, Fit, InformationPhase, Closing,
 )  # fmt: skip
 NAMES = tuple(dict.fromkeys(kind.name for kind in PHASES))
 RESULTS: dict[str, type[Any]] = {
+    "chain": Chain,
     "keys": Announced,
     "basis": Basis,
     "facts": Facts,
     "start": Agreed,
+    "confirming": Confirmed,
     "fit": Fitted,
     "information": Summed,
-    "closing": Closed,
-}  #: what is known at the end of each phase; the start is known without one where it is given
+    "closing": Confirmed,
+}  #: what is known at the end of each phase, and the chain of all totals before it; a given start needs no phase
 
 
 def longest_message(task: Task) -> int:
@@ -53,7 +55,7 @@ def longest_message(task: Task) -> int:
         questions.append(basis_words(task.n_features))
     if task.intervals != "none":
         K, p = task.n_components, task.n_features if task.reduction is None else task.reduction.most
-        questions.append(1 + part_size(K, p, robust=task.intervals == "robust"))
+        questions.append(information_words(K, p, robust=task.intervals == "robust"))
     n_sites = len(task.sites)
     return max(ANNOUNCEMENT * n_sites + 1024, gossip_bytes(task), most_bytes(max(questions), n_sites))
 

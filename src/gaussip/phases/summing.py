@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gaussip.algorithms.base import SUMS
 from gaussip.arrays import NDArray
 from gaussip.errors import DisagreementError, FederationError, GaussipError
 from gaussip.exchange import Message, Outgoing
@@ -275,29 +276,40 @@ class Computation(SumsPhase):
         return self._done
 
 
-class Closing(Computation):
-    """A last sum of nothing: with it all sites confirm the last total."""
+class Confirming(Computation):
+    """A sum of nothing, with which all sites confirm the total before it: here the start, before gossip begins."""
 
-    name = "closing"
+    name = "confirming"
     doing = "confirming"
 
     @classmethod
-    def begin(cls, context: Context, results: dict[str, Any]) -> Closing | None:
-        """At real sites that have summed."""
-        if context.identity is None:
+    def begin(cls, context: Context, results: dict[str, Any]) -> Confirming | None:
+        """At real sites whose next phase does not sum."""
+        if context.identity is None or context.task.algorithm.source == SUMS:
             return None
-        return cls(context, results, _nothing(), held_by(context), 0)
+        return cls(context, results, _nothing(), held_by(context), 1)
 
 
-class Closed(NamedTuple):
-    """What the last sum ends with."""
+class Closing(Confirming):
+    """The last sum."""
 
-    confirmed: int
+    name = "closing"
+
+    @classmethod
+    def begin(cls, context: Context, results: dict[str, Any]) -> Closing | None:
+        """At real sites."""
+        return None if context.identity is None else cls(context, results, _nothing(), held_by(context), 1)
 
 
-def _nothing() -> Replicated[Closed]:
-    yield Ask(lambda held: np.zeros((len(held.indices), 0)), Fixed(0))
-    return Closed(1)
+class Confirmed(NamedTuple):
+    """What a sum of nothing ends with."""
+
+    by: int  #: how many sites
+
+
+def _nothing() -> Replicated[Confirmed]:
+    total = yield Ask(lambda held: np.ones((len(held.indices), 1)), Fixed(0))
+    return Confirmed(int(total[0]))
 
 
 def held_by(context: Context) -> Held:

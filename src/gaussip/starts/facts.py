@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gaussip.arrays import NDArray, to_numpy
-from gaussip.errors import LabelError
+from gaussip.errors import DisagreementError, LabelError
 from gaussip.exchange.codes import Wide
 from gaussip.exchange.questions import Ask, Replicated
 from gaussip.mixture.theta import unvech, width
@@ -64,6 +64,9 @@ def ask_facts(n_features: int, labelled: bool, located: bool = True) -> Replicat
 
     total = yield Ask(counted, Wide())
     mass, rows, class_counts, sums = np.split(total, [1, 2, len(total) - p])
+    _refuse_impossible(mass >= 0, "their mass is negative")
+    _refuse_impossible(rows > 0, "their number is not positive")
+    _refuse_impossible(class_counts >= 0, "some class has a negative number of rows")
     facts = Facts(mass[0, ...], rows[0, ...], class_counts, *np.full((2, n_features), np.nan))
     if not located:
         return facts
@@ -73,7 +76,17 @@ def ask_facts(n_features: int, labelled: bool, located: bool = True) -> Replicat
         return np.stack([held.weighted(m, (x - mean) ** 2) for m, x in enumerate(held.values)])
 
     variance = yield Ask(squared, Wide())
+    _refuse_impossible(variance >= 0, "some feature has a negative variance")
     return facts._replace(mean=mean, variance=variance / rows)
+
+
+def _refuse_impossible(sound: NDArray, what: str) -> None:
+    """Refuse totals that no rows have: some site sent a part that is not of its rows."""
+    if not sound.all():
+        raise DisagreementError(
+            f"the sum over all sites cannot be that of rows: {what}. Some site sent a wrong part, and sums hide which: "
+            "each site should check its table and its version of gaussip"
+        )
 
 
 def refuse_few_labelled(facts: Facts, min_count: int, names: Sequence[Any] = ()) -> None:
