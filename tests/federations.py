@@ -86,9 +86,9 @@ class Federation:
                 process.kill()
             process.wait()
 
-    def start(self, *names, options=(), file_limit=None):
+    def start(self, *names, options=(), file_limit=None, program=PROGRAM):
         """Start sites, each as a process of its own."""
-        command = list(PROGRAM)
+        command = list(program)
         if file_limit is not None:  # Python ignores the signal of a file that is too large: writing fails
             limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({file_limit}, {file_limit}))"
             command[-1] = f"{limit}; {command[-1]}"

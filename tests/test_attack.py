@@ -12,7 +12,7 @@ from scipy import stats
 from attacker import moments_under_exact, rows_behind
 from gaussip.exchange.masks import Masks
 from gaussip.mixture.density import responsibilities
-from gaussip.mixture.theta import Theta, to_psi
+from gaussip.mixture.theta import Theta
 from gaussip.mixture.units import unit_of
 from gaussip.phases.base import NothingKept, run_together
 from gaussip.phases.program import Program

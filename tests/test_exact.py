@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from gaussip.starts.shared import kmeans
 from scipy.sparse.csgraph import shortest_path
 from sklearn.mixture import GaussianMixture
 
@@ -13,6 +12,7 @@ from gaussip.networks import listening, mixing_weights, two_way_weights
 from gaussip.rows.problem import prepare
 from gaussip.rows.rows import Rows
 from gaussip.simulation.run import simulate
+from gaussip.starts.given import Regularised, found
 from gaussip.studies import split
 from gaussip.studies.simulation_model import Setting, draw, paper_start
 
@@ -122,7 +122,7 @@ def test_it_stays_with_pooled_em_where_em_has_several_fixed_points(network):
         for seed in range(3):
             codes = split.heterogeneous(held.target, split.sizes(len(X), 6), np.random.default_rng(seed))
             problem = prepare(X, None, codes, n_components=3, network=network)
-            begin = kmeans(problem.values, 3, seed=seed)
+            (begin,) = found(problem.held, 3, "kmeans", [seed], Regularised(1e-2, 0.0, 5))
             settings = {"max_rounds": 20_000, "tol": 1e-9, "reg_covar": 1e-2}
             pooled, ours = (
                 simulate(make(name, 1.0), begin, problem.rows, problem.W, **settings) for name in ("em", "exact")
@@ -229,7 +229,8 @@ def test_replicates_that_need_other_plans_are_refused():
 def test_one_way_networks_are_refused_with_what_would_do():
     _, rows, start = problem()
     with pytest.raises(
-        NetworkError, match=r"exact needs a two-way network: site 0 hears 1, which does not .*ring.*mnem"
+        NetworkError,
+        match=r"exact needs a two-way network: site 0 receives from 1, which does not .*algorithm='masked'.*ring",
     ):
         fit(rows, start, "circle")
 

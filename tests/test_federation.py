@@ -64,17 +64,22 @@ def test_sites_agree_on_everything_but_where_they_are():
     assert of_text(changed(("components = 2", "components = 2\nshrinkage = 0.1"))).digest() != found.digest()
 
 
-TWO = "\n".join(
-    ['name = "two"', 'features = ["x"]', "components = 2", "{}", "[sites]", 'a = {{ address = "127.0.0.1:7001" }}']
-    + ["b = {{}}"]
-)
+TWO = """\
+name = "two"
+features = ["x"]
+components = 2
+{}
+[sites]
+a = {{ address = "127.0.0.1:7001" }}
+b = {{}}
+"""
 
 
 def test_two_sites_cannot_hide_from_each_other():
     """Of two, each can take its own part from the sum: they must say that they may."""
     for line in ('start = "search"', 'intervals = "plain"', "seed = 1", "hide = true"):
         with pytest.raises(
-            FederationError, match="at least three: of two, each can subtract its part .*hide = false"
+            FederationError, match=r"at least three: of two, each can subtract its part .*hide = false"
         ):
             of_text(TWO.format(line))
     assert not of_text(TWO.format("hide = false")).task().hide

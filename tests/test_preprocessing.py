@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import sklearn
@@ -12,13 +14,16 @@ from sklearn.preprocessing import StandardScaler
 
 from gaussip import NetworkGaussianMixture
 from gaussip.errors import DataError, DisagreementError, ModelFileError, SettingError
-from gaussip.exchange import Stacked
-from gaussip.networks import mixing_weights
-from gaussip.phases.base import run_together
-from gaussip.phases.basis import BASIS, SIZE, BasisPhase
-from gaussip.phases.task import Reduction, wanted_of
+from gaussip.exchange import questions
+from gaussip.exchange.codes import Raw
+from gaussip.phases import summing
+from gaussip.phases.base import Context, run_together
+from gaussip.phases.basis import BasisPhase
+from gaussip.phases.task import LocalData, Reduction, make_task
 from gaussip.preprocessing import NetworkPCA, NetworkStandardScaler
 from gaussip.rows.basis import load
+from identities import identities, programs_of
+from programs import settings
 
 
 @pytest.fixture(scope="module")
@@ -58,68 +63,106 @@ def test_standardised_components_and_the_scaler(pooled):
     scaler, theirs = NetworkStandardScaler().fit(X, sites=sites), StandardScaler().fit(X)
     np.testing.assert_allclose(scaler.mean_, theirs.mean_, rtol=1e-14)
     np.testing.assert_allclose(scaler.var_[:-1], theirs.var_[:-1], rtol=1e-9)
+    np.testing.assert_allclose(scaler.scale_, theirs.scale_, rtol=1e-9)
     np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(X)), X, rtol=1e-14)
     assert scaler.n_samples_seen_ == 600
+    listed = NetworkStandardScaler().fit(X.tolist(), sites=sites)  # anything that becomes an array
+    np.testing.assert_array_equal(listed.scale_, scaler.scale_)
     mine = NetworkPCA(4, standardise=True).fit(X, sites=sites)
     pooled_pca = PCA(4).fit(theirs.transform(X))
     np.testing.assert_allclose(mine.explained_variance_ratio_, pooled_pca.explained_variance_ratio_, rtol=1e-9)
 
 
-def test_large_covariances_travel_in_chunks(pooled, monkeypatch):
+def phases(X, sites, reduction):
+    """Every site's part in agreeing on a basis, begun."""
+    names = tuple(np.unique(sites).tolist())
+    task = make_task(names, **settings("masked", n_features=X.shape[1], labelled=False, reduction=reduction))
+    mine = [LocalData(X[sites == name], None, None) for name in names]
+    made = [BasisPhase.begin(Context(task, m, local), {}) for m, local in enumerate(mine)]
+    for phase in made:
+        phase.start()
+    return made
+
+
+def told_otherwise(phase, changed):
+    """The site that computes the basis tells something else: of how many components, or the basis."""
+    honest = phase._ask
+
+    def asked():
+        ask = honest()
+        return ask._replace(part=lambda held: changed(ask.part(held))) if isinstance(ask.code, Raw) else ask
+
+    phase._ask = asked
+
+
+def failures(made):
+    run_together(made)
+    return [phase.failure for phase in made]
+
+
+def test_sites_get_the_basis_of_the_simulation(pooled):
+    X, sites = pooled
+    wanted = NetworkPCA(3, network="ring").fit(X, sites=sites)
+    made = phases(X, sites, Reduction(3, False, 3))
+    assert failures(made) == [None] * 6
+    assert {phase.result.digest() for phase in made} == {wanted.digest_}
+
+
+def test_large_covariances_travel_in_pieces(pooled, monkeypatch):
     X, sites = pooled
     whole = NetworkPCA(4).fit(X, sites=sites)
-    monkeypatch.setattr("gaussip.phases.task.CHUNK", 20)
+    monkeypatch.setattr(questions, "PIECE", 20)
+    monkeypatch.setattr(summing, "PIECE", 20)
     parts = NetworkPCA(4).fit(X, sites=sites)
     assert parts.n_exchanges_ > whole.n_exchanges_
     assert parts.digest_ == whole.digest_
+    made = phases(X, sites, Reduction(4, False, 4))
+    assert failures(made) == [None] * 6
+    assert {phase.result.digest() for phase in made} == {whole.digest_}
 
 
-def _machines(X, sites, reduction):
-    names = tuple(np.unique(sites))
-    W = mixing_weights("ring", names)
-    wanted = wanted_of(reduction, X.shape[1], names, W)
-    return [BasisPhase(X[sites == name], m, wanted) for m, name in enumerate(names)], Stacked(W)
+@pytest.mark.parametrize("turned", [1 + 1e-5, np.nan, 0.0])
+def test_a_basis_that_is_not_that_of_the_rows_is_refused(pooled, turned):
+    """The first site tells another: every site refuses it, by its name."""
+    made = phases(*pooled, Reduction(3, False, 3))
+    told_otherwise(made[0], lambda part: part * turned if part.size > 1 else part)
+    for failure in failures(made):
+        assert isinstance(failure, DisagreementError)
+        assert "a, which computes the basis, sent a basis that does not fit" in str(failure)
 
 
-def test_a_basis_that_is_not_that_of_the_rows_is_refused(pooled):
-    """The first site tells a basis that is slightly turned: every other refuses it, by its name."""
-    X, sites = pooled
-    machines, exchange = _machines(X, sites, Reduction(3, False, 3))
-    honest = machines[0]._contribution
-
-    def turned(memory):
-        return honest(memory) + 1e-5 * (memory.part == BASIS)
-
-    machines[0]._contribution = turned
-    with pytest.raises(DisagreementError, match="a, which computes the basis, sent a basis that does not fit"):
-        run_together(machines, exchange)
-
-
-def test_sites_with_another_basis_are_found_by_its_digest(pooled):
-    X, sites = pooled
-    machines, exchange = _machines(X, sites, Reduction(3, False, 3))
-    machines[3]._digest = lambda state: 1.0
-    with pytest.raises(DisagreementError, match="has another basis than a"):
-        run_together(machines, exchange)
+@pytest.mark.parametrize(
+    ("size", "text"), [(13, "of 13"), (2.5, "of 2.5"), (np.inf, "of inf"), (2, "that does not fit")]
+)
+def test_a_number_of_components_that_cannot_be_is_refused(pooled, size, text):
+    made = phases(*pooled, Reduction(3, False, 12))
+    told_otherwise(made[0], lambda part: np.full((1, 1), size) if part.size == 1 else part)
+    for failure in failures(made):
+        assert isinstance(failure, DisagreementError)
+        assert f"a, which computes the basis, sent a basis {text}" in str(failure)
 
 
 def test_a_share_that_needs_more_components_than_allowed_is_refused(pooled):
-    machines, exchange = _machines(*pooled, Reduction(0.9999, False, 2))
-    with pytest.raises(DataError, match=r"0.9999 of the variance needs \d+ components, more than the 2 allowed"):
-        run_together(machines, exchange)
+    for failure in failures(phases(*pooled, Reduction(0.9999, False, 2))):
+        assert isinstance(failure, DataError)
+        assert re.search(r"0.9999 of the variance needs \d+ components, more than the 2 allowed", str(failure))
 
 
-def test_what_a_neighbour_cannot_have_told(pooled):
-    machines, exchange = _machines(*pooled, Reduction(3, False, 3))
-    while machines[0].memory.part != SIZE:
-        told = [machine.message() for machine in machines]
-        heard = exchange({"mean": np.stack([one["mean"] for one in told])})
-        for m, machine in enumerate(machines):
-            machine.absorb({"mean": heard["mean"][m]})
-    assert machines[0].check({"max": np.array([[3.0]])})
-    assert machines[0].check({"max": np.array([[-np.inf]])})
-    for wrong in (4.0, np.inf):
-        assert not machines[0].check({"max": np.array([[wrong]])})
+def test_only_rows_that_count_make_the_basis(pooled):
+    X, sites = pooled
+    names = tuple(np.unique(sites).tolist())
+    weights = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
+    task = make_task(names, **settings("masked", n_features=12, labelled=False, reduction=Reduction(3, True, 3)))
+    made = [
+        BasisPhase.begin(Context(task, m, LocalData(X[sites == name], None, weights[sites == name])), {})
+        for m, name in enumerate(names)
+    ]
+    for phase in made:
+        phase.start()
+    assert failures(made) == [None] * 6
+    counted = weights > 0
+    wanted = NetworkPCA(3, standardise=True).fit(X[counted], sites=sites[counted])
+    assert made[0].result.digest() == wanted.digest_
 
 
 def test_a_basis_on_disk(pooled, tmp_path):
@@ -183,3 +226,21 @@ def test_real_features_of_eight_hospitals(radiography):
     variances, vectors = np.linalg.eigh(covariance)
     bound = 1e-12 * variances[-1] / (variances[-95] - variances[-96])
     assert subspace_angles(pca.components_.T, vectors[:, -95:]).max() <= bound
+
+
+@pytest.mark.parametrize("network", ["ring", "star"])
+def test_it_costs_what_sites_that_prove_who_they_are_send(pooled, network, tmp_path):
+    """Their keys, and sums with receipts."""
+    X, sites = pooled
+    names = tuple("abcdef")
+    told = settings("masked", network=network, n_features=12, labelled=False, reduction=Reduction(3, False, 3))
+    rows = [LocalData(X[sites == name], None, None) for name in names]
+    programs, sent = programs_of(make_task(names, **told), rows, identities(tmp_path, names)), 0
+    while "basis" not in programs[0].results:
+        sides = [program.outgoing() for program in programs]
+        sent += sum(len(side.to) * sum(values.nbytes for values in side.message.values()) for side in sides)
+        for program, side in zip(programs, sides, strict=True):
+            program.absorb({q: sides[q].message for q in side.due})
+    pca = NetworkPCA(3, network=network).fit(X, sites=sites)
+    assert programs[0].results["basis"].digest() == pca.digest_
+    assert (pca.n_exchanges_, pca.bytes_) == (programs[0].exchanges, sent)

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from gaussip.starts.search.simulated import run
 from scipy.special import xlogy
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
@@ -16,17 +15,19 @@ from threadpoolctl import threadpool_limits
 from command import gaussip
 from gaussip import NetworkGaussianMixture
 from gaussip.errors import DataError, LabelError, SettingError, StartError
-from gaussip.exchange import sums
+from gaussip.exchange.questions import answered
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.merging import merged
-from gaussip.mixture.theta import at, overall
+from gaussip.mixture.theta import Theta, at, overall
 from gaussip.rows.problem import prepare
 from gaussip.selection import agreed_criteria, choose_components
-from gaussip.starts.search import candidates, climb, moves, shared_by
-from gaussip.starts.search.numbers import over
+from gaussip.starts.facts import ask_facts
+from gaussip.starts.lloyd import ask_groups
+from gaussip.starts.mixtures import from_groups
+from gaussip.starts.search import climb, moves
 from gaussip.studies.simulation_model import Setting, draw
 
-RESOLUTION = 5 / sums.STEPS  # of a sum over five sites
+ROUNDING = 1e-8  # of the log-likelihood of all rows
 NAMES = np.array(["Basel", "Bern", "Biel", "Chur", "Genf"])
 
 
@@ -46,30 +47,46 @@ def test_a_split_and_a_merger_keep_the_mixture_s_mean_and_covariance(data):
         assert (np.linalg.eigvalsh(halves.covariances) > 0).all()
 
 
+def held_of(data, K=3, min_count=5):
+    """The rows, what all sites know of them, and how they climb."""
+    held = prepare(data.X, None, NAMES[data.sites], n_components=K, network="complete").held
+    facts = answered(ask_facts(3, labelled=False), held, 5)
+    return held, facts, climb.Rule(facts.unit, float(facts.mass), np.zeros(3), min_count)
+
+
 def test_a_climb_begins_with_scikit_learn_s_steps_and_ends_at_its_height(data):
-    """To the resolution of the sums that sites agree on; near the top it is accelerated."""
-    problem = prepare(data.X, None, NAMES[data.sites], n_components=3, network="complete")
-    unit, shared, _ = shared_by(problem.values, None, problem.rows, 3, 0)
-    begin = candidates.drawn(shared, 3, 0)
-    from_start = climb.Climb(begin, climb.Rule(np.zeros(3)))
-
-    def search(steps):
-        yield from from_start.go(steps)
-
-    X = unit.standard_rows(data.X)
+    """Near the top it is accelerated."""
+    held, facts, rule = held_of(data)
+    begin = from_groups(answered(ask_groups(facts, 3, 0, 5), held, 5)[0])
+    from_start, X = climb.Climb(begin, rule), facts.unit.standard_rows(data.X)
     theirs = GaussianMixture(
         3, reg_covar=0, tol=0, max_iter=2, weights_init=begin.weights, means_init=begin.means,
         precisions_init=np.linalg.inv(begin.covariances),
     )  # fmt: skip
-    run(search(3), problem.rows, unit)
+    answered(from_start.go(3), held, 5)
     with pytest.warns(UserWarning, match="converge"):
         theirs.fit(X)
-    np.testing.assert_allclose(from_start.theta.means, theirs.means_, atol=1e-6)
-    np.testing.assert_allclose(from_start.theta.covariances, theirs.covariances_, atol=1e-6)
-    np.testing.assert_allclose(from_start.totals.log_likelihood, theirs.score_samples(X).sum(), rtol=1e-8)
-    run(search(1000), problem.rows, unit)
+    np.testing.assert_allclose(from_start.theta.means, theirs.means_, atol=1e-10)
+    np.testing.assert_allclose(from_start.theta.covariances, theirs.covariances_, atol=1e-10)
+    np.testing.assert_allclose(from_start.totals.log_likelihood, theirs.score_samples(X).sum(), rtol=1e-12)
+    answered(from_start.go(1000), held, 5)
     theirs.set_params(max_iter=1000, tol=1e-12).fit(X)
     assert from_start.totals.log_likelihood == pytest.approx(theirs.score_samples(X).sum(), abs=2 * climb.NEAR)
+
+
+def test_a_mixture_with_a_component_of_too_few_rows_is_no_candidate(data):
+    """At one place far away are four rows, fewer than min_count: a component there is lost, another is not."""
+    held, facts, rule = held_of(data._replace(X=np.concatenate([data.X[:-4], np.full((4, 3), 60.0)])))
+    near = from_groups(answered(ask_groups(facts, 2, 0, 5), held, 5)[0])
+    there = facts.unit.standard_rows(np.full((1, 3), 60.0))
+    lone = Theta(*map(np.concatenate, zip(near, ([4 / 1500], there, 1e-4 * np.eye(3)[None]), strict=True)))
+    lone = lone._replace(weights=lone.weights / lone.weights.sum())
+    assert np.isnan(answered(rule.totals(lone), held, 5).log_likelihood)
+    assert np.isfinite(answered(rule._replace(min_count=4).totals(lone), held, 5).log_likelihood)
+    assert answered(climb.highest([lone], rule), held, 5) is None
+    with pytest.raises(StartError, match="every start lost a component"):
+        answered(climb.best_of([lone], rule), held, 5)
+    assert np.isfinite(answered(climb.best_of([lone, near], rule), held, 5).totals.log_likelihood)
 
 
 @pytest.mark.parametrize("labelled", [False, True])
@@ -94,9 +111,9 @@ def test_criteria_are_those_of_the_pooled_rows(data, labelled):
         known = ~free
         height += (np.log(joint[known, data.labels[known]]) + densities[known]).sum()
     else:
-        np.testing.assert_allclose(line.bic, pooled.bic(data.X), rtol=0, atol=RESOLUTION)
-        np.testing.assert_allclose(line.aic, pooled.aic(data.X), rtol=0, atol=RESOLUTION)
-    np.testing.assert_allclose(line.log_likelihood, height, rtol=0, atol=RESOLUTION)
+        np.testing.assert_allclose(line.bic, pooled.bic(data.X), rtol=0, atol=ROUNDING)
+        np.testing.assert_allclose(line.aic, pooled.aic(data.X), rtol=0, atol=ROUNDING)
+    np.testing.assert_allclose(line.log_likelihood, height, rtol=0, atol=ROUNDING)
     entropy = -xlogy(joint[free], joint[free]).sum()
     np.testing.assert_allclose(line.icl - line.bic, 2 * entropy, rtol=1e-5)
     assert line.n_parameters == 3 * 10 - 1
@@ -114,8 +131,8 @@ def test_criteria_at_the_sites_own_fits(data):
         for m in range(5)
         for thetas in [(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)]
     )
-    np.testing.assert_allclose(line.log_likelihood, height, rtol=0, atol=RESOLUTION)
-    np.testing.assert_allclose(line.bic, -2 * height + 29 * np.log(1500), rtol=0, atol=2 * RESOLUTION)
+    np.testing.assert_allclose(line.log_likelihood, height, rtol=0, atol=ROUNDING)
+    np.testing.assert_allclose(line.bic, -2 * height + 29 * np.log(1500), rtol=0, atol=2 * ROUNDING)
     with pytest.raises(DataError, match="not of the sites and features"):
         agreed_criteria(mixture, data.X, sites=np.array(NAMES)[data.sites % 4])
 
@@ -189,15 +206,32 @@ def test_criteria_count_unlabelled_rows_as_the_fit_does(data):
 
 
 def test_the_search_of_a_mixture_that_cannot_be():
-    steps = over(range(2, 3), [start_of_nothing()], None, 0, np.zeros(1))
-    with pytest.raises(StartError, match="distinct centres"):
-        next(steps)
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    with pytest.raises(StartError, match="the rows of all sites have no 2 groups of at least 5 rows"):
+        NetworkGaussianMixture(2, init_params="search").fit(X, sites=np.arange(9) % 2)
 
 
-def start_of_nothing():
-    from gaussip.starts.shared import Centres
+def test_components_have_min_count_rows(data):
+    """Also where fewer would have a higher likelihood, as one of a few rows in a plane has."""
+    found = choose_components(data.X, sites=data.sites, at_most=8, min_count=20, random_state=0)
+    for theta in found.thetas:
+        assert responsibilities(data.X, theta)[0].sum(axis=0).min() >= 20 - 1e-6
 
-    return Centres(np.empty(0), np.empty((0, 1)), np.zeros((1, 1)))
+
+def test_sums_are_counted_as_they_are_taken(data):
+    seen = []
+    choose_components(data.X, sites=data.sites, at_most=3, random_state=0, watch=lambda *now: seen.append(now))
+    assert [number for _, number in seen] == list(range(1, len(seen) + 1))
+    assert sorted(seen) == seen
+    assert {K for K, _ in seen} == {1, 2, 3}
+
+
+def test_a_choice_does_not_depend_on_who_has_which_rows(data):
+    deals = [data.sites, np.arange(1500) % 2, np.random.default_rng(0).integers(20, size=1500)]
+    lines = [choose_components(data.X, sites=sites, at_most=3, random_state=0).lines for sites in deals]
+    for line in lines[1:]:
+        heights = [[one.log_likelihood for one in lines] for lines in (lines[0], line)]
+        np.testing.assert_allclose(*heights, atol=climb.NEAR)
 
 
 @pytest.mark.parametrize(

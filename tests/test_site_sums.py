@@ -110,7 +110,7 @@ def test_a_site_put_back_before_any_exchange_goes_on_exactly(name, dataset, tmp_
             for mine, theirs in zip(program.results.get(result, ()), other.results.get(result, ()), strict=True):
                 np.testing.assert_array_equal(mine, theirs)
     assert made[1].results["fit"].converged
-    with pytest.raises(FileError, match="does not hold sum [0-9]+ of the 9999 that the journal counts"):
+    with pytest.raises(FileError, match=r"does not hold sum [0-9]+ of the 9999 that the journal counts"):
         log.totals("start", 9999)
     with pytest.raises(FederationError, match="not the one it began with"):
         Program(task, 1, rows[1], None, proved[1], bytes(32), log).resume("closing", made[1].exchanges, [], kept.get)

@@ -159,6 +159,10 @@ class DisagreementError(GaussipError, RuntimeError):
     exit_code = 3
 
 
+class TamperingError(GaussipError, RuntimeError):
+    """Some site sent different things to different sites, or passed on what was not sent."""
+
+
 class PausedError(GaussipError, RuntimeError):
     """A run that cannot go on now; nothing is lost, and the same command goes on later."""
 

@@ -29,7 +29,7 @@ from gaussip.node.waiting import Waiting
 from gaussip.phases.base import Resumed, run
 from gaussip.phases.fit import Fit, Fitted
 from gaussip.phases.fit_by_sums import FitBySums
-from gaussip.phases.program import NAMES, RESULTS, Program, longest_message
+from gaussip.phases.program import NAMES, Program, longest_message
 from gaussip.phases.task import LocalData, refuse_few
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.errors import CertificateError, DisagreementError, FederationError
+from gaussip.errors import CertificateError, FederationError, TamperingError
 from gaussip.exchange import Message, Outgoing
 from gaussip.exchange.masks import Keys
 from gaussip.exchange.questions import ANNOUNCEMENT
@@ -101,7 +101,7 @@ class KeysPhase(Phase):
         memory = self._sum.absorbed(self.memory, received)
         if isinstance(memory, Contradiction):
             first, second = (self._names[q] for q in memory.senders)
-            raise DisagreementError(
+            raise TamperingError(
                 f"{self._names[memory.origin]} announced one key to {first} and another to {second}: find out why, "
                 "then start over at all sites"
             )

@@ -14,7 +14,7 @@ import numpy as np
 
 from gaussip.algorithms.base import SUMS
 from gaussip.arrays import NDArray
-from gaussip.errors import DisagreementError, FederationError, GaussipError
+from gaussip.errors import FederationError, GaussipError, TamperingError
 from gaussip.exchange import Message, Outgoing
 from gaussip.exchange.codes import Fixed
 from gaussip.exchange.masks import Keys, Masks
@@ -226,8 +226,8 @@ class SumsPhase(Phase):
         if total[-CHECK:].any():
             raise self._apart("the masks of a sum did not cancel: some site was shown other totals, or lost a secret")
 
-    def _apart(self, what: str) -> DisagreementError:
-        return DisagreementError(
+    def _apart(self, what: str) -> TamperingError:
+        return TamperingError(
             f"{what}: a site on the way, or that site itself, tells sites different things. Nothing more is sent; "
             "compare the audits of the sites named, then start over at all sites"
         )

@@ -91,7 +91,8 @@ class NetworkStandardScaler(OneToOneFeatureMixin, _AcrossSites):
 
     def fit(self, X: Any, y: Any = None, *, sites: Any = None) -> Self:
         """Find the mean and variance of each feature; ``sites`` (n,) names the site of each row."""
-        split = self._by_site(self._checked(X, reset=True), sites)
+        X = self._checked(X, reset=True)
+        split = self._by_site(X, sites)
         facts = answered(ask_facts(X.shape[1], labelled=False), split.held, len(split.names), split.spent)
         self.sites_ = split.names
         self.n_samples_seen_ = round(float(facts.rows))

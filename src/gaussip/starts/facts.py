@@ -84,8 +84,8 @@ def _refuse_impossible(sound: NDArray, what: str) -> None:
     """Refuse totals that no rows have: some site sent a part that is not of its rows."""
     if not sound.all():
         raise DisagreementError(
-            f"the sum over all sites cannot be that of rows: {what}. Some site sent a wrong part, and sums hide which: "
-            "each site should check its table and its version of gaussip"
+            f"the sum over all sites cannot be that of rows: {what}. Some site sent a wrong part, and sums hide "
+            "which: each site should check its table and its version of gaussip"
         )
 
 

@@ -22,6 +22,7 @@ from gaussip.starts.facts import PRECISE, Facts
 SEEDS = 10  # runs side by side, each from centres of its own
 MOST = 15  # iterations
 WORTH = 0.01  # of the squared distances: an iteration that gains less is the last
+ALIKE = 1e-9  # of the squared distances per row: runs that end this close have the same groups
 NARROW = 1e-4  # variance of a component, in standard units: a row belongs to the nearest
 
 
@@ -62,11 +63,12 @@ class _Passes:
 
 
 def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: bool = True) -> Replicated[list[Groups]]:
-    """The groups of the best run, or those of all runs in which every group has enough rows."""
+    """The groups of the best run, or those of all runs, each where all its groups had enough rows."""
     passes, rows, p = _Passes(facts), float(facts.rows), len(facts.mean)
     draws = [np.random.default_rng([seed, run]) for run in range(SEEDS if n_groups > 1 else 1)]
     centres = np.stack([rng.standard_normal((n_groups, p)) for rng in draws])
-    before = np.inf
+    reached = centres.copy()  # by each run, the best so far; infinitely far before all groups have enough rows
+    apart_there = np.full(len(draws), np.inf)
     for iteration in range(MOST):
         here, shape = centres, centres.shape[:2]
 
@@ -77,11 +79,10 @@ def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: boo
         total = yield Ask(counted, PRECISE)
         counts, apart = rows * total[: -len(draws)].reshape(shape), total[-len(draws) :]
         enough = counts >= min_count
-        whole = enough.all(axis=1)
-        least = float(np.min(np.where(whole, apart, np.inf)))
-        if least > (1 - WORTH) * before or iteration == MOST - 1:
+        better, before = enough.all(axis=1) & (apart < apart_there), apart_there.min()
+        reached[better], apart_there[better] = centres[better], apart[better]
+        if apart_there.min() > (1 - WORTH) * before or iteration == MOST - 1:
             break
-        before = least
 
         def summed(held: Held, here: NDArray = here, enough: NDArray = enough) -> NDArray:
             sums = np.where(enough[..., None], passes.at(here, held)[0][..., 1 : 1 + p], 0.0)
@@ -92,33 +93,33 @@ def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: boo
         for run, k in np.argwhere(~enough).tolist():  # next to the largest group
             apart_each = np.sqrt(max(float(apart[run]), 0.0) / p)
             centres[run, k] = centres[run, int(counts[run].argmax())] + apart_each * draws[run].standard_normal(p)
-    if not whole.any():
+    found = np.isfinite(apart_there)
+    if not found.any():
         raise StartError(
             f"k-means found no {n_groups} groups of at least {min_count} rows each in the rows of all sites, too few "
             f"to start {n_groups} components",
             setting="init_params",
             remedy=Text("use {init_params:'labels'}, or give {means_init, weights_init and covariances_init}"),
         )
-    chosen = np.flatnonzero(whole) if not best else [int(np.where(whole, apart, np.inf).argmin())]
-    return (yield from _groups(passes, centres, counts, list(chosen), rows))
+    if best:  # of runs that ended alike the first, whatever the last digits, which depend on who has which rows
+        found = np.flatnonzero(apart_there <= apart_there.min() + ALIKE)[:1]
+    return (yield from _groups(passes, reached[found], rows))
 
 
-def _groups(
-    passes: _Passes, centres: NDArray, counts: NDArray, chosen: list[int], rows: float
-) -> Replicated[list[Groups]]:
-    """The groups of some runs, with their squares and products."""
+def _groups(passes: _Passes, centres: NDArray, rows: float) -> Replicated[list[Groups]]:
+    """The groups about the centres of some runs, with their squares and products."""
     p = centres.shape[-1]
 
     def summed(held: Held) -> NDArray:
-        sums = passes.at(centres, held)[0][:, chosen, :, 1:]
+        sums = passes.at(centres, held)[0]
         return np.asarray(sums.reshape(len(sums), -1))
 
-    total = (yield Ask(summed, PRECISE)).reshape(len(chosen), centres.shape[1], width(p) - 1)
+    total = (yield Ask(summed, PRECISE)).reshape(*centres.shape[:2], width(p))
     groups = []
-    for run, sums in zip(chosen, total, strict=True):
-        share = counts[run] / rows
-        means = sums[:, :p] / share[:, None]
-        moved = means - centres[run]
-        scatters = unvech(sums[:, p:]) - share[:, None, None] * moved[:, :, None] * moved[:, None, :]
-        groups.append(Groups(counts[run], means, rows * scatters))
+    for sums, about in zip(total, centres, strict=True):
+        share = sums[:, 0]
+        means = sums[:, 1 : 1 + p] / share[:, None]
+        moved = means - about
+        scatters = unvech(sums[:, 1 + p :]) - share[:, None, None] * moved[:, :, None] * moved[:, None, :]
+        groups.append(Groups(rows * share, means, rows * scatters))
     return groups
