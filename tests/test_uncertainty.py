@@ -8,9 +8,8 @@ from scipy.stats import multivariate_normal, norm
 
 from gaussip import NetworkGaussianMixture
 from gaussip.errors import DataError, SettingError, UncertaintyError
-from gaussip.exchange.sums import agreed
 from gaussip.inference import Uncertainty, information
-from gaussip.inference.information import concluded, scales, site_part
+from gaussip.inference.information import COUNTED, concluded, scales, site_part
 from gaussip.mixture.theta import Theta, pack, unpack
 from gaussip.rows.chunks import Chunks, of_array
 from gaussip.studies.simulation_model import Setting, draw
@@ -162,7 +161,8 @@ def test_the_sites_sum_is_that_of_the_pooled_rows(data, by_sites, robust):
         theta = Theta(mixture.site_weights_[m], mixture.site_means_[m], mixture.site_covariances_[m])
         mine = names == name
         parts.append(summed_of(data.X[mine], data.labels[mine], v[mine], theta, scale, robust=robust))
-    at_once = concluded(agreed(np.stack(parts)), scale, ["a", "b", "c"], robust=robust)
+    words = COUNTED.encode(np.stack(parts), len(parts)).sum(axis=0)
+    at_once = concluded(COUNTED.decode(words), scale, ["a", "b", "c"], robust=robust)
     np.testing.assert_array_equal(at_once.covariance, found.covariance)  # as real sites sum them, to the bit
 
 

@@ -35,7 +35,7 @@ def test_other_rows_than_those_of_the_fit(data, by_sites):
         mixture.uncertainty({name: data.X[names == name][:, :2] for name in mixture.sites_.tolist()})
     with pytest.warns(ConvergenceWarning, match=r"standard errors from the largest likelihood of these rows"):
         mixture.uncertainty(data.X + 0.2, data.labels, sites=names, sample_weight=v)
-    equal = NetworkGaussianMixture(3, init_params="labels", weighting="equal")
+    equal = NetworkGaussianMixture(3, algorithm="exact", init_params="labels", weighting="equal")
     equal.fit(data.X, data.labels, sites=names, sample_weight=v)
     with pytest.raises(SettingError, match="weighting='equal'"):
         equal.uncertainty(data.X, data.labels, sites=names, sample_weight=v)

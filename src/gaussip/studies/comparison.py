@@ -64,11 +64,11 @@ class Trial:
             raise SettingError(f"noise={noise:g} must be a finite number of at least 0")
         self.setting, self.weighting, self.device = setting, weighting, device
         self.data: list[Dataset] = []
-        self._begins: list[Theta] = []
+        self.begins: list[Theta] = []  #: the starts
         for sequence in np.random.SeedSequence(seed).spawn(replicates):
             self.data.append(draw(setting, sequence))
             stream = streams(sequence, 5)[-1]  # the data take the first four
-            self._begins.append(paper_start(self.data[-1].truth, noise, stream))
+            self.begins.append(paper_start(self.data[-1].truth, noise, stream))
         self.W = mixing_weights(network, range(setting.n_sites), mixing, seed)
         self._truth = pack(per_replicate([data.truth for data in self.data]))
         self._together, self._warned = replicates, False
@@ -138,7 +138,7 @@ class Trial:
                 distance = np.sqrt(np.mean(apart, axis=-1))
             looks.append((mse, distance, sent))
 
-        begin = per_replicate(self._begins[some])
+        begin = per_replicate(self.begins[some])
         look(begin, 0)
         last: tuple[Theta, int] = (begin, 0)
 

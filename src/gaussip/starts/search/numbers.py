@@ -54,7 +54,7 @@ def over(
             grouped = []
         starts = candidates(K, grouped, classes, fewer)
         if not starts:
-            raise StartError(f"the rows of all sites have no {K} groups of at least {min_count} rows")
+            raise StartError(f"the rows of all sites have no {K} group{'s' * (K > 1)} of at least {min_count} rows")
         return (yield from best_of(starts, rule, labelled))
 
     def first(K: int) -> Steps:

@@ -1,0 +1,141 @@
+"""Masked sums lead to pooled EM's estimate: on every network, for sites of any size, with labels or without."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+from gaussip.algorithms import make
+from gaussip.errors import CollapseError
+from gaussip.mixture.theta import Theta, to_psi
+from gaussip.networks import mixing_weights
+from gaussip.phases.task import LocalData, make_task
+from gaussip.rows.rows import Rows
+from gaussip.simulation.run import simulate
+from gaussip.studies.simulation_model import Setting, draw, paper_start
+from programs import run_all, settings
+
+NETWORKS = ["ring", "star", "grid", "complete", "circle", "fixed-degree(3)"]
+
+
+def rows_by_site(data, labelled):
+    return Rows.of_sites(data.by_site(data.X), data.by_site(data.labels) if labelled else None, None, 3)
+
+
+def pooled_psi(data, labelled, start, reg_covar=0.0):
+    """psi of plain EM on all rows in one place, iterated until nothing moves; held against scikit-learn below."""
+    rows = Rows.of_sites([data.X], [data.labels] if labelled else None, None, 3)
+    algorithm = make("em", 1.0, accelerate=False)
+    run = simulate(algorithm, start, rows, np.ones((1, 1)), max_rounds=30_000, tol=1e-14, reg_covar=reg_covar)
+    return to_psi(run.theta)[0]
+
+
+def masked_psi(rows, start, W, reg_covar=0.0, **options):
+    run = simulate(make("masked", 1.0, **options), start, rows, W, max_rounds=3000, tol=1e-12, reg_covar=reg_covar)
+    assert run.converged
+    psi = to_psi(run.theta)
+    assert (psi == psi[:1]).all()  # the same at all sites, to the last bit
+    return psi[0]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_on_every_network_all_sites_end_at_the_pooled_estimate(network):
+    """Whatever way the words take: the programs of twelve sites, message by message."""
+    data = draw(Setting(n_rows=1200, n_sites=12, n_features=3, labelled=0.1), 2)
+    start = paper_start(data.truth, 0.3, np.random.default_rng(1))
+    names = tuple(f"s{m:02d}" for m in range(12))
+    changed = {"network": network, "start": start, "max_rounds": 500, "tol": 1e-12, "reg_covar": 0.0}
+    labels = data.by_site(data.labels)
+    rows = [LocalData(X, labels[m], None) for m, X in enumerate(data.by_site(data.X))]
+    programs = run_all(make_task(names, **settings("masked", **changed)), rows)
+    assert all(program.results["fit"].converged for program in programs)
+    psi = np.stack([to_psi(program.estimate()) for program in programs])
+    assert (psi == psi[:1]).all()
+    assert np.linalg.norm(psi[0] - pooled_psi(data, True, start)) < 1e-10
+    np.testing.assert_array_equal(psi[0], masked_psi(rows_by_site(data, True), start, np.full((12, 12), 1 / 12)))
+
+
+@pytest.mark.parametrize("reg_covar", [0.0, 1e-3])
+@pytest.mark.parametrize("labelled", [0.0, 0.1, 1.0])
+def test_with_labels_or_without_and_regularised(labelled, reg_covar):
+    data = draw(Setting(n_rows=6000, n_sites=20, labelled=labelled, size_ratio=100.0), 4)
+    start = paper_start(data.truth, 0.3, np.random.default_rng(1))
+    found = masked_psi(rows_by_site(data, labelled > 0), start, mixing_weights("ring", range(20)), reg_covar)
+    assert np.linalg.norm(found - pooled_psi(data, labelled > 0, start, reg_covar)) < 1e-10
+
+
+def test_a_thousand_sites_of_thirty_rows():
+    """Where exact wanders for 1500 rounds."""
+    data = draw(Setting(n_rows=30_000, n_sites=1000), 3)
+    start = paper_start(data.truth, 0.3, np.random.default_rng(1))
+    found = masked_psi(rows_by_site(data, False), start, mixing_weights("random-regular(4)", range(1000), seed=0))
+    assert np.linalg.norm(found - pooled_psi(data, False, start)) < 1e-10
+
+
+def test_the_pooled_estimate_is_scikit_learn_s():
+    data = draw(Setting(n_rows=3000, n_sites=10), 5)
+    start = paper_start(data.truth, 0.3, np.random.default_rng(1))
+    found = masked_psi(rows_by_site(data, False), start, mixing_weights("ring", range(10)), 1e-6)
+    theirs = GaussianMixture(
+        3, tol=1e-15, max_iter=400, reg_covar=1e-6, weights_init=start.weights, means_init=start.means,
+        precisions_init=np.linalg.inv(start.covariances),
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        theirs.fit(data.X)
+    psi = to_psi(Theta(theirs.weights_, theirs.means_, theirs.covariances_))
+    np.testing.assert_allclose(found, psi, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e9])
+def test_in_any_unit_and_far_from_zero(unit):
+    """Words have 45 bits of fraction in the units of the mixture, so that neither scale nor place costs any."""
+    data = draw(Setting(n_rows=2000, n_sites=8), 6)
+    start = paper_start(data.truth, 0.3, np.random.default_rng(1))
+    W = mixing_weights("ring", range(8))
+    here = masked_psi(rows_by_site(data, False), start, W)
+    moved = data._replace(X=(data.X + 100.0) * unit)
+    begin = Theta(start.weights, (start.means + 100.0) * unit, start.covariances * unit**2)
+    there = masked_psi(rows_by_site(moved, False), begin, W)
+    means, expected = there[:, 1:7] / there[:, :1], (here[:, 1:7] / here[:, :1] + 100.0) * unit
+    np.testing.assert_allclose(means, expected, rtol=1e-10)
+
+
+def test_plain_em_by_sums_takes_em_s_steps():
+    data = draw(Setting(n_rows=2000, n_sites=8), 6)
+    start = paper_start(data.truth, 0.3, np.random.default_rng(1))
+    rows, W = rows_by_site(data, False), mixing_weights("ring", range(8))
+    runs = [
+        simulate(make(name, 1.0, accelerate=False), start, rows, W, max_rounds=25, tol=0.0)
+        for name in ("masked", "em")
+    ]
+    np.testing.assert_allclose(to_psi(runs[0].theta), to_psi(runs[1].theta), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(runs[0].history.log_likelihood, runs[1].history.log_likelihood, rtol=1e-11)
+
+
+def test_a_component_that_few_rows_support_ends_the_run_with_its_name():
+    """Of all sites together: a component at three outliers, where five rows are the fewest."""
+    data = draw(Setting(n_rows=600, n_sites=6, delta=4), 1)
+    far = np.concatenate([data.X, np.full((3, 6), 60.0) + np.random.default_rng(0).normal(size=(3, 6))])
+    sites = np.append(data.sites, [0, 2, 4])
+    start = Theta(
+        np.array([0.3, 0.3, 0.3, 0.1]), np.stack([*data.truth.means, np.full(6, 60.0)]), np.stack([np.eye(6)] * 4)
+    )
+    rows = Rows.of_sites([far[sites == m] for m in range(6)])
+    with pytest.raises(
+        CollapseError, match=r"component 3 collapsed .*3 rows of all sites together support it, fewer than"
+    ) as at:
+        simulate(
+            make("masked", 1.0), start, rows, mixing_weights("ring", range(6)), max_rounds=50, reg_covar=1e-3,
+            classes=["well", "ill"],
+        )  # fmt: skip
+    assert at.value.component == 3
+    found = simulate(
+        make("masked", 1.0, min_count=2), start, rows, mixing_weights("ring", range(6)), max_rounds=500, tol=1e-9,
+        reg_covar=1e-3,
+    )  # fmt: skip
+    assert found.converged
