@@ -14,6 +14,7 @@ from gaussip.cli.console import out as console
 from gaussip.errors import PausedError
 
 if TYPE_CHECKING:
+    from gaussip.studies.demo import Line
     from gaussip.studies.demo_sites import Outcome
 
 
@@ -35,13 +36,13 @@ def run(
             out, rounds, lambda method, now: advance(method.name, METHODS.index(method) * rounds + now.round)
         )
     lines = [
-        [line.method, f"{line.log_likelihood:.3f}", f"{line.auc:.3f}", f"{line.distance:.4f}", str(line.rounds)]
+        [line.method, f"{line.log_likelihood:.3f}", f"{line.auc:.3f}", f"{line.distance:.4f}", *_spent(line)]
         if line.collapse is None
-        else [line.method, "collapsed", "", "", str(line.rounds)]
+        else [line.method, "collapsed", "", "", *_spent(line)]
         for line in results
     ]
     title = "569 breast-cancer patients, 8 sites sorted by diagnosis, 10% of the training rows labelled"
-    columns = ["method", "hold-out log-likelihood", "AUC", "distance to pooled", "rounds"]
+    columns = ["method", "hold-out log-likelihood", "AUC", "distance to pooled", "rounds", "exchanges"]
     notes = [f"{line.method}: {line.collapse}" for line in results if line.collapse]
     files = [str(path) for path in paths]
     shown = [table(columns, lines, title), "", *notes, f"written: {', '.join(files)}", ""]
@@ -51,8 +52,9 @@ def run(
     ended = _sites(out, rounds, quiet=json)
     verdict = f"{sum(ended.equal)} of {len(ended.sites)} models are the simulation's, bit for bit"
     last = (
-        f"8 sites as processes over mutual TLS, semi-MNEM, {ended.rounds} rounds; {ended.killed} was killed about "
-        f"round {ended.killed_in_round} and went on: {verdict}. Their folders, logs and models: {ended.folder}"
+        f"8 sites as processes over mutual TLS, masked sums: a search for a start, then {ended.rounds} rounds, "
+        f"{ended.exchanges} exchanges in {ended.seconds:.0f} s. {ended.killed} was killed after exchange "
+        f"{ended.killed_in} and resumed: {verdict}. Their folders, logs and models: {ended.folder}"
     )
     if not all(ended.equal):
         raise PausedError(last)
@@ -60,6 +62,10 @@ def run(
         [last], results=[line._asdict() for line in results], files=files,
         sites={**ended._asdict(), "folder": str(ended.folder)},
     )  # fmt: skip
+
+
+def _spent(line: Line) -> list[str]:
+    return [str(line.rounds), str(line.exchanges) if line.exchanges else ""]
 
 
 def _sites(out: Path, rounds: int, quiet: bool) -> Outcome:
@@ -72,13 +78,13 @@ def _sites(out: Path, rounds: int, quiet: bool) -> Outcome:
     def drawn(statuses: list[dict[str, Any]], note: str) -> Table:
         rows = [
             [
-                status["site"], status.get("state", "starting"), str(status.get("round", "")),
-                _number(status.get("log_likelihood")), _number(status.get("disagreement")),
+                status["site"], status.get("state", "starting"), status.get("phase", ""),
+                str(status.get("exchange", "")), str(status.get("round", "")), _number(status.get("change")),
             ]
             for status in statuses
         ]  # fmt: skip
-        columns = ["site", "state", "round", "log-likelihood", "disagreement"]
-        return table(columns, rows, f"8 sites, 8 processes, mutual TLS: {note}", texts=["state"])
+        columns = ["site", "state", "now", "exchange", "round", "change"]
+        return table(columns, rows, f"8 sites, 8 processes, mutual TLS: {note}", texts=["state", "now"])
 
     with Live(console=err, refresh_per_second=4, transient=False) as live:
         outcome = run_sites(out, rounds, lambda statuses, note: live.update(drawn(statuses, note)))

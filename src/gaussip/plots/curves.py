@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gaussip.selection import Selection
     from gaussip.step_size import Step
 
+SEMI = "semi-"  # with labels
+
 
 def draw_convergence(
     curves: Mapping[str, tuple[Any, Any]],
@@ -25,20 +27,25 @@ def draw_convergence(
     collapsed: Collection[str] = (),
     ax: Axes | None = None,
 ) -> Drawing:
-    """Draw curves (rounds, values) by method on logarithmic axes; a cross ends those that collapsed."""
+    """Draw curves (exchanges, values) by method on logarithmic axes; a cross ends those that collapsed.
+
+    With labels (semi-) a method's line is dashed.
+    """
+    algorithms = list(dict.fromkeys(name.removeprefix(SEMI) for name in curves))
     with style() as plt:
         axes = plt.subplots(figsize=(6.2, 4.2))[1] if ax is None else ax
-        for number, (name, (rounds, values)) in enumerate(curves.items()):
+        for name, (exchanges, values) in curves.items():
             label = f"{name} (collapsed)" if name in collapsed else name
-            axes.plot(rounds, values, color=colour(number), label=label)
+            look: dict[str, Any] = {"color": colour(algorithms.index(name.removeprefix(SEMI)))}
+            axes.plot(exchanges, values, linestyle="--" if name.startswith(SEMI) else "-", label=label, **look)
             last = np.flatnonzero(np.isfinite(values))[-1:]
             if name in collapsed:
-                axes.plot(rounds[last], values[last], "X", color=colour(number), markersize=9)
-        axes.set(xscale="log", yscale="log", xlabel="round", ylabel=ylabel, title=title)
+                axes.plot(exchanges[last], values[last], "X", markersize=9, **look)
+        axes.set(xscale="log", yscale="log", xlabel="exchange", ylabel=ylabel, title=title)
         axes.legend()
     table: dict[str, Sequence[Any]] = {
-        "method": [name for name, (rounds, _) in curves.items() for _ in rounds],
-        "round": [int(t) for rounds, _ in curves.values() for t in rounds],
+        "method": [name for name, (exchanges, _) in curves.items() for _ in exchanges],
+        "exchange": [int(t) for exchanges, _ in curves.values() for t in exchanges],
         "value": [float(v) for _, values in curves.values() for v in values],
     }
     return Drawing(axes, table)

@@ -22,7 +22,7 @@ from gaussip.studies.methods import Method, parse_method
 N_SITES = 8
 LABELLED = 0.1
 REG_COVAR = 1e-3
-NAMES = ("local", "nnem", "mnem", "semi-mnem", "exact", "semi-exact", "masked", "semi-masked", "semi-em")
+NAMES = ("masked", "semi-masked", "exact", "semi-exact", "mnem", "semi-mnem", "nnem", "local", "semi-em")
 METHODS = tuple(parse_method(name, eta=0.01) for name in NAMES)
 
 
@@ -34,6 +34,7 @@ class Line(NamedTuple):
     auc: float  #: of the probability of a malignant tumour, hold-out rows
     distance: float  #: to the pooled estimate with the same labels
     rounds: int
+    exchanges: int  #: of messages between neighbours
     collapse: str | None
 
 
@@ -70,7 +71,7 @@ def run_demo(
         trace: list[tuple[int, float]] = []
 
         def follow(now: Progress, method: Method = method, target: Theta = target, trace: Any = trace) -> None:
-            trace.append((now.round, distance(now.theta, target)))
+            trace.append((now.exchanges, distance(now.theta, target)))
             watch(method, now)
 
         run = method.run(
@@ -117,8 +118,9 @@ def patients() -> tuple[Patients, Patients, NDArray, NDArray, list[str]]:
 def _line(method: Method, run: Run, pooled: Theta, test: Patients) -> Line:
     from sklearn.metrics import roc_auc_score
 
+    exchanges = int(run.history.exchanges[-1]) if method.algorithm not in ("em", "local") else 0
     if run.collapse is not None:
-        return Line(method.name, np.nan, np.nan, np.nan, run.n_rounds, str(run.collapse))
+        return Line(method.name, np.nan, np.nan, np.nan, run.n_rounds, exchanges, str(run.collapse))
     models = align(run.theta, pooled)
     scored = [responsibilities(test.X, at(models, m)) for m in range(N_SITES)]
     return Line(
@@ -127,5 +129,6 @@ def _line(method: Method, run: Run, pooled: Theta, test: Patients) -> Line:
         auc=float(np.mean([roc_auc_score(test.classes == 0, share[:, 0]) for share, _ in scored])),
         distance=distance(models, pooled),
         rounds=run.n_rounds,
+        exchanges=exchanges,
         collapse=None,
     )

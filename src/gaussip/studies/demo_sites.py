@@ -1,4 +1,4 @@
-"""The demonstration's second part: the eight sites as processes, one of which is killed half-way."""
+"""The demonstration's second part: the eight sites as processes, one of which is killed on the way."""
 
 import shutil
 import signal
@@ -22,8 +22,9 @@ from gaussip.node.logs import read_status
 from gaussip.rows.tables import write_table
 from gaussip.studies.demo import N_SITES, REG_COVAR, patients
 
-ETA = 0.01
 VICTIM = 3  # the site that is killed
+BEGUN = 20  # exchanges after which it is
+TOL = 1e-7
 LONGEST = 300.0  # seconds
 MARK = ".made-by-the-demonstration"
 
@@ -33,12 +34,10 @@ components = 2
 features = {features}
 labels = "diagnosis"
 classes = ["benign", "malignant"]
-algorithm = "mnem"
 network = "ring"
-eta = {eta}
-start = "labels"
+start = "search"
 max_rounds = {rounds}
-tol = 0.0
+tol = {tol}
 reg_covar = {reg_covar}
 
 [sites]
@@ -51,8 +50,10 @@ class Outcome(NamedTuple):
 
     sites: list[str]
     rounds: int
+    exchanges: int
+    seconds: float  #: from the first start to the last model
     killed: str
-    killed_in_round: int
+    killed_in: int  #: the exchange
     equal: list[bool]  #: whether each site's model is the simulation's, bit for bit
     folder: Path
 
@@ -79,21 +80,22 @@ def run_sites(
         columns = {feature: train.X[mine, j] for j, feature in enumerate(features)}
         write_table(folder / f"{name}.csv", {**columns, "diagnosis": words[mine]})
     text = TOML.format(
-        features=features, eta=ETA, rounds=rounds, reg_covar=REG_COVAR,
+        features=features, rounds=rounds, tol=TOL, reg_covar=REG_COVAR,
         sites="\n".join(f'{name} = {{ address = "127.0.0.1:{port}" }}' for name, port in free_ports(names).items()),
     )  # fmt: skip
     (folder / "federation.toml").write_text(text, encoding="utf-8")
     folders.init(text, reading.of_text(text), folder / "folders", days=1, requests=False)
-    killed = _run(folder, names, rounds, watch)
+    began = time.monotonic()
+    killed = _run(folder, names, watch)
+    seconds = time.monotonic() - began
     mixture = NetworkGaussianMixture(
-        2, algorithm="mnem", network="ring", eta=ETA, max_rounds=rounds, tol=0.0, reg_covar=REG_COVAR,
-        init_params="labels", random_state=0,
-    )  # fmt: skip
+        2, network="ring", max_rounds=rounds, tol=TOL, reg_covar=REG_COVAR, init_params="search", random_state=0
+    )
     numbered = np.concatenate([np.full(mine.sum(), name) for name, mine in here.items()])
     X = np.concatenate([train.X[mine] for mine in here.values()])
     y = np.concatenate([np.where(words[mine] == "", None, words[mine]) for mine in here.values()])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # so many rounds, and no more
+        warnings.simplefilter("ignore", ConvergenceWarning)  # with few --rounds
         mixture.fit(X, y, sites=numbered)
     equal = []
     for m, name in enumerate(names):
@@ -101,7 +103,8 @@ def run_sites(
         mine = (model.weights_, model.means_, model.covariances_)
         simulated = (mixture.site_weights_[m], mixture.site_means_[m], mixture.site_covariances_[m])
         equal.append(all(np.array_equal(a, b) for a, b in zip(mine, simulated, strict=True)))
-    return Outcome(names, rounds, names[VICTIM], killed, equal, folder)
+    exchanges = (read_status(folder / "folders" / names[0]) or {})["exchange"]
+    return Outcome(names, mixture.n_rounds_, exchanges, seconds, names[VICTIM], killed, equal, folder)
 
 
 def free_ports(names: list[str]) -> dict[str, int]:
@@ -113,8 +116,8 @@ def free_ports(names: list[str]) -> dict[str, int]:
         return {name: listener.getsockname()[1] for name, listener in zip(names, sockets, strict=True)}
 
 
-def _run(folder: Path, names: list[str], rounds: int, watch: Callable[[list[dict[str, Any]], str], None]) -> int:
-    """All sites to their end; the round in which one was killed."""
+def _run(folder: Path, names: list[str], watch: Callable[[list[dict[str, Any]], str], None]) -> int:
+    """All sites to their end; the exchange in which one was killed."""
     running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(name: str) -> None:
@@ -132,13 +135,11 @@ def _run(folder: Path, names: list[str], rounds: int, watch: Callable[[list[dict
         while any(process.poll() is None for process in running.values()):
             statuses = [read_status(folder / "folders" / name) or {"site": name} for name in names]
             watch(statuses, note)
-            reached = statuses[VICTIM].get("round", 0)
-            if reached and not killed:
-                note = "running"
-            if not killed and reached >= rounds // 2:
+            reached = statuses[VICTIM].get("exchange", 0)
+            if not killed and reached >= BEGUN and running[victim].poll() is None:
                 running[victim].send_signal(signal.SIGKILL)
                 running[victim].wait()
-                killed, note = reached, f"{victim} was killed (SIGKILL) about round {reached}, and started again"
+                killed, note = reached, f"{victim} was killed (SIGKILL) after exchange {reached}, and started again"
                 start(victim)
             failed = [name for name, process in running.items() if process.poll() not in (None, 0)]
             if failed or time.monotonic() > limit:
@@ -151,5 +152,5 @@ def _run(folder: Path, names: list[str], rounds: int, watch: Callable[[list[dict
                 process.kill()
             process.wait()
     if not killed:
-        raise PausedError("the sites were done before one of them could be killed; ask for more --rounds")
+        raise PausedError("the sites were done before one of them could be killed; try again")
     return killed

@@ -35,11 +35,11 @@ class Method(NamedTuple):
         return algorithms.has_step(self.algorithm)
 
     def run(self, start: Theta, rows: Rows, W: Any, **settings: Any) -> Run:
-        """Simulate the method as the paper has it: every step is EM's.
+        """Simulate the method as it is used; every step of the paper's whole-sample EM is EM's.
 
         A collapse ends it quietly, and nothing is said of the network, which is compared.
         """
-        chosen = algorithms.make(self.algorithm, self.eta, accelerate=False)
+        chosen = algorithms.make(self.algorithm, self.eta, accelerate=self.algorithm != "em")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PooledTargetWarning)
             return simulate(chosen, start, rows, W, record_collapse=True, **settings)
