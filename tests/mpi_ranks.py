@@ -43,7 +43,8 @@ def main(out, names):
     arrays = {}
     for name in names:
         program = Program(task_of(name, start), world.Get_rank(), LocalData(found.X[mine], found.labels[mine], None))
-        run(program, Mpi(world, program.task.W))
+        program.start()
+        run(program, Mpi(world))
         estimate = np.ascontiguousarray(pack(program.estimate()))
         everything = np.empty((4, *estimate.shape))
         world.Gather(estimate, everything)

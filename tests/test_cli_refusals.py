@@ -156,21 +156,17 @@ def test_a_column_of_words_is_answered_by_what_it_may_be(table):
 
 
 def test_choose_k_says_what_it_wrote_and_what_to_run(table, tmp_path):
-    asked = [
-        "choose-k",
-        str(table),
-        "--sites",
-        "hospital",
-        "--labels",
-        "diagnosis",
-        "--plot",
-        str(tmp_path / "k.png"),
-    ]
-    told = CliRunner().invoke(app, [*asked, "--max", "4", "--reg-covar", "0.001", "--seed", "3"])
+    rows = ["choose-k", str(table), "--sites", "hospital", "--labels", "diagnosis"]
+    asked = [*rows, "--plot", str(tmp_path / "k.png")]
+    told = CliRunner().invoke(app, [*asked, "--max", "4", "--reg-covar", "0.001", "--seed", "4"])
     assert told.exit_code == 0, told.output
     assert f"written: {', '.join(str(tmp_path / f'k.{kind}') for kind in ('png', 'svg', 'csv'))}" in told.output
-    assert "--reg-covar 0.001 --seed 3 --components 3 --start search" in told.output
+    assert "--reg-covar 0.001 --seed 4 --components 3 --start search" in told.output
     assert "BIC counts Gaussians" in told.output
+    told = CliRunner().invoke(app, [*rows, "--max", "4", "--seed", "3"])  # a fourth component gets two rows
+    assert "no mixture of 4 components was found: every start lost a component, or left one to fewer" in told.output
+    assert "try fewer components or a larger --reg-covar" in told.output
+    assert "K = 3 is the only one that was looked at" in told.output
     (tmp_path / "k.png").unlink()
     (tmp_path / "k.csv").unlink()
     told = CliRunner().invoke(app, [*asked, "--max", "3"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import make
 from gaussip.errors import CollapseError
 from gaussip.mixture.theta import Theta, to_psi
@@ -139,3 +141,22 @@ def test_a_component_that_few_rows_support_ends_the_run_with_its_name():
         reg_covar=1e-3,
     )  # fmt: skip
     assert found.converged
+
+
+def test_where_exact_wanders_it_says_how_near_it_may_be_taken_to_be():
+    """Many small sites: exact does not settle, and names masked, which does."""
+    data = draw(Setting(n_rows=9000, n_sites=300), 1)
+    settings = {"n_components": 3, "network": "random-regular(4)", "random_state": 0}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        exact = NetworkGaussianMixture(algorithm="exact", max_rounds=600, **settings).fit(data.X, sites=data.sites)
+        masked = NetworkGaussianMixture(tol=1e-9, **settings).fit(data.X, sites=data.sites)
+    (text,) = [str(one.message) for one in caught if one.category is ConvergenceWarning]
+    assert "More rounds will not help: take no site for nearer to its goal than" in text
+    assert "use algorithm='masked'" in text
+    vouched = float(re.search(r"nearer to its goal than ([\d.e-]+);", text)[1])
+    found = Theta(exact.site_weights_, exact.site_means_, exact.site_covariances_)
+    goal = to_psi(Theta(masked.weights_, masked.means_, masked.covariances_))
+    apart = np.sqrt(np.sum((to_psi(found) - goal) ** 2, axis=(-2, -1)).mean())
+    assert 1e-4 < apart < 3 * vouched
+    assert masked.converged_

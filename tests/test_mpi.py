@@ -47,14 +47,16 @@ def test_every_algorithm_gives_the_simulation_s_numbers(tmp_path):
     assert done.returncode == 0, done.stderr
     found, (data, start) = np.load(tmp_path / "found.npz"), mpi_ranks.data()
     rows = Rows.of_sites(data.by_site(data.X), data.by_site(data.labels), None, 3)
+    assert {"masked", "exact", "mnem"} <= set(DECENTRALISED)
     for name in DECENTRALISED:
         task = mpi_ranks.task_of(name, start)
         whole = simulate(task.algorithm, start, rows, task.W, max_rounds=mpi_ranks.ROUNDS, reg_covar=1e-3)
         np.testing.assert_array_equal(found[name], pack(whole.theta))
 
 
-def test_a_fit_by_ranks_is_the_fit(table, tmp_path):
-    options = [table, *FIT, "--algorithm", "mnem", "--rounds", "15", "--tol", "0"]
+@pytest.mark.parametrize(("algorithm", "start"), [("mnem", "kmeans"), ("masked", "search")])
+def test_a_fit_by_ranks_is_the_fit(table, tmp_path, algorithm, start):
+    options = [table, *FIT, "--algorithm", algorithm, "--start", start, "--rounds", "15", "--tol", "0"]
     done = fit(*options, "--out", tmp_path / "ranks.npz", ranks=4)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("model written to") == 1

@@ -16,6 +16,7 @@ from gaussip.algorithms import REGISTRY, between_sites
 from gaussip.exchange import wire
 from gaussip.node.journal import Journal
 from gaussip.phases.program import NAMES
+from gaussip.preprocessing import NetworkPCA
 
 DECENTRALISED = between_sites()
 pytestmark = pytest.mark.filterwarnings("ignore:not converged", "ignore::gaussip.errors.PooledTargetWarning")
@@ -126,6 +127,70 @@ def test_sixteen_kills_many_times(seed, tmp_path):
         kill_and_restart(sites, rng, kills=16)
         sites.finish(within=300)
         sites.assert_equal_to(sites.simulated())
+
+
+def test_masked_sites_killed_in_every_phase(tmp_path):
+    """Eight sites, 17 kills, most of them of two neighbours at once: some in each phase.
+
+    One site is frozen most of the time, so that phases of a few exchanges last.
+    """
+    settings = {
+        "algorithm": "masked", "reveals": "row counts", "start": "search", "labels": None, "classes": None,
+        "components": {"at_least": 3, "at_most": 3}, "intervals": "plain", "reduce": {"keep": 2}, "tol": 1e-9,
+        "max_rounds": 200, "fsync_every": 4,
+    }  # fmt: skip
+    phases = ["keys", "basis", "facts", "start", "fit", "information", "closing"]
+    killed = []
+    with Federation(tmp_path, 8, n_rows=40, **settings) as sites:
+        run = sites.description.digest()[:12]
+        sites.start()
+
+        def began(name, phase):
+            return (sites.folders / name / "runs" / run / f"{phase}-state.ring").exists()
+
+        def crawl(until):
+            """Let the frozen site run for moments, until something is so."""
+            limit = time.monotonic() + 120
+            while not until():
+                assert time.monotonic() < limit
+                assert sites.running["s7"].poll() is None, sites.told("s7")
+                sites.signal("s7", signal.SIGCONT)
+                time.sleep(0.01)
+                sites.signal("s7", signal.SIGSTOP)
+                time.sleep(0.02)
+
+        sites.until(lambda: all(sites.events(name, "linked") for name in sites.names))
+        for number, phase in enumerate(phases):
+            victims = [sites.names[number % 6], sites.names[number % 6 + 1]]
+            crawl(lambda: all(began(name, phase) for name in victims))  # noqa: B023
+            for more in (victims, victims[:1])[: 1 + number % 2]:
+                for name in more:
+                    sites.signal(name, signal.SIGKILL)
+                    killed.append((phase, last_phase(sites.folders / name / "runs" / run, sites)))
+                sites.start(*more)
+        sites.signal("s7", signal.SIGCONT)
+        sites.finish()
+        assert len(killed) >= 16
+        assert {found for _, found in killed} >= set(phases)
+        names = np.array(sites.names)[sites.data.sites]
+        pca = NetworkPCA(2).fit(sites.data.X, sites=names)
+        mixture = NetworkGaussianMixture(
+            3, init_params="search", tol=1e-9, max_rounds=200, reg_covar=1e-3, random_state=0
+        ).fit(pca.transform(sites.data.X), sites=names)
+        simulated = (mixture.site_weights_[0], mixture.site_means_[0], mixture.site_covariances_[0])
+        for name in sites.names:
+            for mine, theirs in zip(sites.theta(name), simulated, strict=True):
+                np.testing.assert_array_equal(mine, theirs)
+        tables = {(sites.folders / name / "intervals.csv").read_bytes() for name in sites.names}
+        assert len(tables) == 1
+
+
+def last_phase(folder, sites):
+    """The phase in which a killed site's journal stands; none where it was killed before its first exchange."""
+    journal = Journal(folder, NAMES, 4, sites.description.task().network.longest_sum)
+    last = journal.last()
+    journal.close()
+    return last and last.phase
 
 
 def kill_and_restart(sites, rng, kills):

@@ -261,8 +261,10 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
 
     def _faster(self) -> str:
         """What helps a fit that did not converge, as a template of `Text`."""
-        if swings(self):
-            return "More rounds will not help"
+        if (near := swings(self)) is not None:
+            return f"More rounds will not help: take no site for nearer to its goal than {near:.2g}" + (
+                "" if algorithms.REGISTRY[self.algorithm].replicated else "; use {algorithm:'masked'}"
+            )
         prediction = rounds_needed(self)
         more = "Raise {max_rounds}"
         if prediction is not None:

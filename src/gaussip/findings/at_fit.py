@@ -29,6 +29,7 @@ def rounds_needed(mixture: Any) -> tuple[int, int] | None:
     return None if missing is None else (run.rounds + missing, rounded_up(run.rounds + missing))
 
 
-def swings(mixture: Any) -> bool:
-    """Whether the iterates of a fit oscillate, so that more rounds do not help."""
-    return moving.swings(evidence.of_estimator(mixture, network=False)) > 0
+def swings(mixture: Any) -> float | None:
+    """How near to the answer a fit whose iterates oscillate may be taken to be; None where more rounds help."""
+    run = evidence.of_estimator(mixture, network=False)
+    return moving.nearest(run) if moving.swings(run) > 0 else None

@@ -89,8 +89,6 @@ def step_too_large(evidence: Evidence) -> Finding | None:
     stepped = algorithms.has_step(evidence.algorithm)
     if stepped:
         other: dict[str, Any] = {"eta": float(f"{evidence.eta / 4:.2g}")}
-    elif evidence.kind.most_restarts:
-        other = {"network": "random-regular(4)" if len(evidence.names) > 5 else "complete"}
     else:
         other = {"algorithm": "masked"}
     restarts = evidence.restarts if evidence.kind.most_restarts else 0  # others go back as a matter of course
@@ -108,17 +106,18 @@ def step_too_large(evidence: Evidence) -> Finding | None:
             "step too large", {"steps undone": restarts, "step now": evidence.eta},
             f"{evidence.kind.title.capitalize()} {ended} undoing its steps {times} ({evidence.kind.most_restarts} "
             "are allowed), halving the step each time: some site's mixture was invalid. It now takes "
-            f"{2**restarts} times the rounds; a better connected network, or a start nearer the answer, "
-            "avoids that.",
+            f"{2**restarts} times the rounds; masked has no step, and a better connected network or a start nearer "
+            "the answer avoids that too.",
             again(evidence, **other), (1, evidence.rounds), "log_likelihood",
         )  # fmt: skip
     if evidence.converged or not (swing := swings(evidence)):
         return None
+    near = nearest(evidence)
     return Finding(
         "step too large",
         {"eta": evidence.eta, "swing of the log-likelihood": swing, "change": _last_change(evidence)},
         f"The log-likelihood swings by {swing:.2g} from step to step and the change does not fall: with this step "
-        "the iterates oscillate and do not converge.",
+        f"the iterates oscillate and do not converge. Take no site for nearer to its goal than {near:.2g}.",
         again(evidence, **other), (_late(evidence), evidence.rounds), "log_likelihood",
     )  # fmt: skip
 
@@ -136,6 +135,11 @@ def swings(evidence: Evidence) -> float:
     moves = np.abs(np.diff(value))
     no_progress = moves.sum() > WANDERS * abs(value[-1] - value[0])
     return float(moves.mean()) if stands and no_progress and moves.mean() > REST else 0.0
+
+
+def nearest(evidence: Evidence) -> float:
+    """How near to the answer a run that oscillates may be taken to be: its largest late change."""
+    return float(np.max(evidence.change[len(evidence.passes) // 2 :]))
 
 
 def poor_separation(evidence: Evidence) -> Finding | None:

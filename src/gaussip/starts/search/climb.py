@@ -153,7 +153,7 @@ def best_of(starts: Iterable[Theta], rule: Rule, labelled: int = 0) -> Steps:
     best = yield from highest(starts, rule)
     if best is None:
         raise StartError(
-            "every start lost a component",
+            f"every start lost a component, or left one to fewer than {rule.min_count} rows of all sites",
             remedy=Text(
                 "try fewer components or a larger {reg_covar}, and look for outliers: next to a row far away, "
                 "all other rows look like a single point"
