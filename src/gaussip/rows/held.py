@@ -72,12 +72,17 @@ class Held:
 
     def moments(self, theta: Theta) -> Moments:
         """The moments of the rows as they count in the fit, at one mixture of at most as many components."""
-        K, like, rows = len(theta.weights), self.rows.centres, self.rows
+        K, rows = len(theta.weights), self.rows
         if rows.labelled is not None and rows.labelled.shape[-2] > K:
             rows = self._fewer(K)
-        xp = namespace(like)
-        everywhere = map(np.array, broadcast(theta, rows.shape))
-        return moments(rows, Theta(*(xp.asarray(part, dtype=like.dtype, device=like.device) for part in everywhere)))
+        return _moments(rows, theta)
+
+    def plain_moments(self, theta: Theta) -> Moments:
+        """The moments of the rows without their labels, in NumPy."""
+        found = _moments(self.plain, theta)
+        return found._replace(
+            mass=to_numpy(found.mass), sums=to_numpy(found.sums), log_likelihood=to_numpy(found.log_likelihood)
+        )
 
     def _fewer(self, n_components: int) -> Rows:
         """The same rows for fewer components; those left out have no labelled rows."""
@@ -90,3 +95,10 @@ class Held:
     def least(self, min_count: int) -> int:
         """The fewest rows whose sums may be known: of one site alone nothing is sent."""
         return min_count if self.n_sites > 1 else 1
+
+
+def _moments(rows: Rows, theta: Theta) -> Moments:
+    """At one mixture of NumPy's, wherever the rows are."""
+    xp, like = namespace(rows.centres), rows.centres
+    everywhere = map(np.array, broadcast(theta, rows.shape))
+    return moments(rows, Theta(*(xp.asarray(part, dtype=like.dtype, device=like.device) for part in everywhere)))

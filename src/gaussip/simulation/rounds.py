@@ -91,7 +91,9 @@ class Rounds:
         if step is None:
             return carry._replace(state=keep(carry.converged | carry.collapsed, carry.state, after)), None
         info, reached = step.info, self._apart(self.algorithm.estimate(after))
-        sound = xp.all(healthy(reached), axis=-1) & ~xp.asarray(info.short, device=reached.means.device)
+        sound = xp.all(healthy(reached), axis=-1)
+        if info.support is not None:  # a plain number could not be moved to a GPU that records its rounds
+            sound = sound & ~info.short
         sound = sound & xp.all(xp.isfinite(step.moments.log_likelihood) | info.refused, axis=-1)
         collapsed = carry.collapsed | (~sound & ~carry.converged)
         done = carry.converged | collapsed

@@ -14,9 +14,8 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import StartError, Text
 from gaussip.exchange.questions import Ask, Replicated
-from gaussip.mixture.theta import Theta, broadcast, unvech, width
+from gaussip.mixture.theta import Theta, unvech, width
 from gaussip.rows.held import Held
-from gaussip.rows.moments import moments
 from gaussip.starts.facts import PRECISE, Facts
 
 SEEDS = 10  # runs side by side, each from centres of its own
@@ -56,7 +55,7 @@ class _Passes:
         sums, apart = [], []
         for one in centres:
             theta = Theta(np.full(K, 1 / K), one * unit.spread + unit.location, covariances)
-            found = moments(held.plain, Theta(*map(np.array, broadcast(theta, held.plain.shape))))
+            found = held.plain_moments(theta)
             sums.append(unit.standard(found.sums) / rows)
             apart.append(-2 * NARROW * (found.log_likelihood + found.mass * constant) / rows)
         return np.stack(sums, axis=1), np.stack(apart, axis=1)
