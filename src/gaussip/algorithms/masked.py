@@ -1,8 +1,9 @@
 """EM on all rows, by sums of which no site learns another's part: every site takes the same steps.
 
 One round is one sum over all sites: each adds its moments at the mixture that all hold, and all take the same step
-from the total. Nothing else is exchanged, so that what EM on one machine can do, every site does by itself: take
-longer steps, go back, stop. In this process the sum is that of whole numbers which real sites add as well.
+from the total. Before the first, and where a component may have too few rows, one more sum counts them. Nothing else
+is exchanged, so that what EM on one machine can do, every site does by itself: take longer steps, go back, stop. In
+this process the sum is that of whole numbers which real sites add as well.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from gaussip.algorithms import em
 from gaussip.algorithms.base import SUMS, Algorithm, Info, register
 from gaussip.algorithms.em import EM, m_step
 from gaussip.algorithms.site import Site
-from gaussip.algorithms.summed import Pooled, Summed, together
+from gaussip.algorithms.summed import LIMBS, Pooled, Summed, together, total_of
 from gaussip.arrays import Array, NDArray, namespace
 from gaussip.errors import CollapseError
 from gaussip.exchange import Message
@@ -31,7 +32,7 @@ class State(NamedTuple):
 
     inner: em.State
     sums: int  #: so far
-    mass: Array  #: (...), of all rows; not known before the first sum
+    mass: Array  #: (...), of all rows; not known before the first round
     log_likelihood: Array  #: (...), of all rows, per row, at the last mixture that was not refused
     support: Array  #: (..., K), rows of all sites by component there; NaN where some site has no moments
 
@@ -60,11 +61,13 @@ class Masked(EM):
 
     def update(self, state: State, moments: Moments) -> State:  # type: ignore[override]
         """The sum over all sites, in this process, and the step that follows from it."""
+        if not state.sums:
+            state = state._replace(mass=total_of(moments.mass[..., None], LIMBS)[..., 0])
         return self.step(state, together(self.summed(state), moments), moments)
 
     def summed(self, state: State) -> Summed:
         """How the moments at the current point are summed."""
-        return Summed(state.inner.theta, state.mass if state.sums else None)
+        return Summed(state.inner.theta, state.mass)
 
     def step(self, state: State, pooled: Pooled, rule: Moments) -> State:
         """What all sites do with a total; ``rule`` is any site's moments, for how they were regularised."""

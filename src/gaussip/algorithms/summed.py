@@ -2,17 +2,18 @@
 
 Every site knows the mixture, so all count in its units: moments about each component's mean, in its standard
 deviations, over the rows it is expected to have. The totals are then numbers near one, whatever the units of the data
-and however small or narrow a component is, and are summed as whole multiples of 2^-45. Where that cannot hold them,
-and before the number of all rows is known, limbs do.
+and however small or narrow a component is, and are summed as whole multiples of 2^-45. Where those cannot hold them,
+limbs do. Before the number of all rows is known, and where a component may have too few of them, sites first sum how
+many rows each component has: the moments of fewer than min_count are not asked for.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.arrays import Array, namespace, to_numpy
+from gaussip.arrays import Array, NDArray, namespace, to_numpy
 from gaussip.exchange.codes import Fixed, Wide
 from gaussip.mixture.theta import Psi, Theta, vech
 from gaussip.rows.moments import Moments
@@ -21,6 +22,7 @@ BITS = 45  # of the moments' fractions
 FINE = 40  # of the fraction of a log-likelihood, whose whole part is summed by itself
 LIMBS = Wide(60, 4)  # multiples of 2^-60 below 2^100
 WORDS = 3  # beside the moments: the log-likelihood's two parts, and how many sites have none
+CLOSE = 4  # times min_count: where a component is expected to have fewer rows, rows are counted first
 
 
 class Pooled(NamedTuple):
@@ -31,11 +33,42 @@ class Pooled(NamedTuple):
     log_likelihood: Array  #: (..., 1), per row; NaN where the moments of some site are not finite, or too large
 
 
+class Counted(NamedTuple):
+    """How many rows there are."""
+
+    support: Array  #: (..., K), by component; NaN where the moments of some site are not finite, or too large
+    mass: Array  #: (...), all
+
+    @classmethod
+    def part(cls, moments: Moments) -> Array:
+        """The numbers that each site adds, (..., M, K + 2), summed in limbs."""
+        xp, support = namespace(moments.sums), moments.sums[..., 0]
+        fits = xp.all(xp.abs(support) < LIMBS.limit, axis=-1)  # False for NaN
+        support = xp.where(fits[..., None], support, xp.zeros_like(support))
+        last = xp.stack([moments.mass, xp.astype(~fits, support.dtype)], axis=-1)
+        return xp.concat([support, last], axis=-1)
+
+    @classmethod
+    def of(cls, total: NDArray) -> Counted:
+        """From the total of these numbers."""
+        support = np.where(total[..., -1:] > 0, np.nan, total[..., :-2])
+        return cls(support, total[..., -2])
+
+    def short(self, min_count: int) -> bool:
+        """Whether some component has too few."""
+        return not bool((self.support >= min_count).all())
+
+
+def scarce(weights: Array, mass: Any, min_count: int) -> bool:
+    """Whether some component of a mixture is expected to have so few rows that they are counted first."""
+    return bool((to_numpy(weights) * mass < CLOSE * min_count).any())
+
+
 class Summed(NamedTuple):
     """How moments at a mixture are summed."""
 
     theta: Theta  #: with a site axis of length one
-    mass: Array | float | None  #: of all rows, (...); None: in limbs, whatever it is
+    mass: Array | float | None  #: of all rows, (...); None: in limbs
 
     def code(self) -> Fixed | Wide:
         """How the numbers of a part become words."""

@@ -93,19 +93,17 @@ class Sums:
 
     Parameters
     ----------
-    words : of the first sum, and of all others
+    before : words of the sum before the first round
+    each : words of a round's
     """
 
-    def __init__(self, weights: Any, words: tuple[int, int]) -> None:
+    def __init__(self, weights: Any, before: int, each: int) -> None:
         network = Network(weights)
-        self._first, self._others = (cost(network, size) for size in words)
-        spent = announced(network)
-        self.exchanges, self.bytes_sent = spent
-        self._begun = False
+        self._each = cost(network, each)
+        self.exchanges, self.bytes_sent = announced(network).plus(cost(network, before))
 
     def __call__(self, message: Message) -> Message:
         """Count one sum."""
-        spent = self._others if self._begun else self._first
-        self._begun = True
-        self.exchanges, self.bytes_sent = self.exchanges + spent.exchanges, self.bytes_sent + spent.bytes
+        self.exchanges += self._each.exchanges
+        self.bytes_sent += self._each.bytes
         return message

@@ -9,8 +9,9 @@ import numpy as np
 from gaussip.algorithms.base import SUMS, Info
 from gaussip.algorithms.masked import Masked, State, support_error
 from gaussip.algorithms.site import site_facts
-from gaussip.algorithms.summed import LIMBS, WORDS, Summed
+from gaussip.algorithms.summed import LIMBS, WORDS, Counted, Summed, scarce
 from gaussip.arrays import NDArray
+from gaussip.errors import CollapseError
 from gaussip.exchange.questions import Ask
 from gaussip.mixture.theta import Theta, broadcast, to_psi, width
 from gaussip.mixture.units import measure, unit_of_start
@@ -24,7 +25,7 @@ from gaussip.rows.moments import Moments, moments
 
 
 class FitBySums(SumsPhase):
-    """The rounds of one site; each is one sum and one pass over its rows."""
+    """The rounds of one site; each is one pass over its rows and one sum, or two where rows are counted first."""
 
     name = "fit"
     doing = "fitting"
@@ -35,7 +36,9 @@ class FitBySums(SumsPhase):
         assert isinstance(task.algorithm, Masked)
         self._algorithm = task.algorithm
         self._laid, self._context = Laid.of(context, results), context
-        self._in_limbs = False  # whether the present question is asked for the second time
+        self._counting = True  # whether the present question is how many rows each component has
+        self._in_limbs = False  # whether it is asked for the second time
+        self._found: Moments | None = None  # the site's, at the present mixture
         K, p = self._laid.start.means.shape
         one = np.ones(1)  # what the rows of one site are in a simulation
         self._rule = Moments(one, np.zeros((1, K, width(p))), one, task.reg_covar, self._laid.shrinkage)
@@ -54,39 +57,50 @@ class FitBySums(SumsPhase):
         return held_by(self._context)
 
     def _ask(self) -> Ask:
-        state, summed = self.state, self._summed()
+        if self._counting:
+            return Ask(lambda held: np.asarray(Counted.part(self._moments())), LIMBS)
+        summed = self._summed()
+        return Ask(lambda held: np.asarray(summed.part(self._moments(), held.n_sites)), summed.code())
 
-        def part(held: Held) -> NDArray:
+    def _moments(self) -> Moments:
+        if self._found is None:
             with np.errstate(all="ignore"):  # a component that collapses divides by zero
-                _, theta = self._algorithm.absorb(state, {})
-                found = moments(self._laid.rows, theta, self._task.reg_covar, shrinkage=self._laid.shrinkage)
-                return np.asarray(summed.part(found, held.n_sites))
-
-        return Ask(part, summed.code())
+                _, theta = self._algorithm.absorb(self.state, {})
+                laid = self._laid
+                self._found = moments(laid.rows, theta, self._task.reg_covar, shrinkage=laid.shrinkage)
+        return self._found
 
     def _summed(self) -> Summed:
         summed = self._algorithm.summed(self.state)
         return summed._replace(mass=None) if self._in_limbs else summed
 
     def _take(self, total: NDArray) -> None:
+        if self._counting:
+            counted = Counted.of(total)
+            if counted.short(self._algorithm.min_count):
+                raise self._short(self.round + 1, counted.support)
+            self._counting, self.state = False, self.state._replace(mass=np.asarray(counted.mass))
+            return
         summed = self._summed()
         pooled = summed.pooled(total)
         if summed.mass is not None and not np.isfinite(pooled.log_likelihood).all():
             self._in_limbs = True  # the same question again, with words that hold more
             return
-        if self.state.sums:
-            pooled = pooled._replace(mass=self.state.mass[..., None])
-        self._in_limbs = False
+        pooled = pooled._replace(mass=self.state.mass[..., None])
+        self._in_limbs, self._found = False, None
         with np.errstate(all="ignore"):
             self.state = self._algorithm.step(self.state, pooled, self._rule)
         if bool(self.info.short):
-            support = np.asarray(self.info.support)
-            raise support_error(self.round, support, self._algorithm, self._task.classes)
+            raise self._short(self.round, np.asarray(self.info.support))
         reached = self._algorithm.estimate(self.state)
         if not bool(healthy(reached)[0]):
             raise collapse_error(self.round, [None], reached, np.array([True]))
         self._psi, move, _ = measure(reached, self._unit, self._psi)
         self.change = float(np.asarray(move if self.info.change is None else self.info.change))
+        self._counting = scarce(self.state.inner.theta.weights, self.state.mass, self._algorithm.min_count)
+
+    def _short(self, number: int, support: NDArray) -> CollapseError:
+        return support_error(number, support, self._algorithm, self._task.classes)
 
     @property
     def info(self) -> Info:

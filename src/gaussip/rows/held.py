@@ -15,7 +15,7 @@ from gaussip.rows.moments import Moments, moments
 from gaussip.rows.rows import Rows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Held:
     """Rows as the questions of a replicated computation want them.
 
@@ -32,7 +32,7 @@ class Held:
     weights: Sequence[NDArray] | None
     indices: NDArray
     n_sites: int
-    _of_components: dict[int, Rows] = field(default_factory=dict, repr=False, compare=False)
+    _of_components: dict[int, Rows] = field(default_factory=dict, repr=False)
 
     @classmethod
     def everything(cls, rows: Rows, values: Sequence[NDArray], weights: Sequence[NDArray] | None) -> Held:

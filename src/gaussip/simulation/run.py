@@ -116,8 +116,7 @@ def _exchange(algorithm: Algorithm, rows: Rows, W: Any, start: Theta) -> Stacked
     if algorithm.source != SUMS:
         return Stacked(W, site_axis=len(rows.shape) - 1)
     K, p = start.means.shape[-2:]
-    size = K * width(p) + WORDS
-    return Sums(W, (LIMBS.words(size), size))
+    return Sums(W, LIMBS.words(K + 2), K * width(p) + WORDS)
 
 
 def _explain(

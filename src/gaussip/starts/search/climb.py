@@ -8,19 +8,21 @@ mixture. Features are in standard units, on which the sites agreed before.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from gaussip.algorithms import acceleration
 from gaussip.algorithms.em import m_step
-from gaussip.algorithms.summed import Summed
+from gaussip.algorithms.summed import LIMBS, Counted, Summed, scarce
 from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import StartError, Text
 from gaussip.exchange.questions import Ask, Replicated
-from gaussip.mixture.theta import Psi, Theta
+from gaussip.mixture.theta import Psi, Theta, width
 from gaussip.mixture.units import Unit
 from gaussip.rows.held import Held
+from gaussip.rows.moments import Moments
 from gaussip.starts.search.moves import moves
 
 SHORT = 15  # steps after which the starts are compared
@@ -62,15 +64,21 @@ class Rule(NamedTuple):
     target: NDArray | float = 0.0  #: (p, p)
 
     def totals(self, theta: Theta) -> Replicated[Totals]:
-        """The sums at a mixture."""
+        """The sums at a mixture; of one with too few rows in a component, no moments are asked for."""
         point = self.unit.original_theta(theta)
         summed = Summed(Theta(*(part[None] for part in point)), np.asarray(self.mass))
 
-        def part(held: Held) -> NDArray:
+        @cache
+        def found(held: Held) -> Moments:
             with np.errstate(all="ignore"):  # a component that collapses divides by zero
-                return to_numpy(summed.part(held.moments(point), held.n_sites))
+                return held.moments(point)
 
-        pooled = summed.pooled((yield Ask(part, summed.code())))
+        if scarce(theta.weights, self.mass, self.min_count):
+            counts = Counted.of((yield Ask(lambda held: to_numpy(Counted.part(found(held))), LIMBS)))
+            if counts.short(self.min_count):
+                return Totals(np.full((len(theta.weights), width(theta.means.shape[1])), np.nan), np.nan, self.mass)
+        total = yield Ask(lambda held: to_numpy(summed.part(found(held), held.n_sites)), summed.code())
+        pooled = summed.pooled(total)
         psi, height = self._standard(pooled.psi[0], theta), float(pooled.log_likelihood[0]) + self.unit.log_volume
         supported = bool((self.mass * psi[:, 0] >= self.min_count).all())
         return Totals(psi, self.mass * height if supported else np.nan, self.mass)
