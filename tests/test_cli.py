@@ -198,7 +198,7 @@ def test_a_network_of_one_s_own_is_measured(tmp_path):
 
 
 def test_a_progress_bar_and_a_clean_interrupt():
-    with on_terminal("simulate", "--rounds", "100000", "--algorithms", "mnem") as (process, terminal):
+    with on_terminal("simulate", "--rounds", "100000", "--algorithms", "mnem=0.0001") as (process, terminal):
         assert b"MNEM" in read_until(terminal, b"/100000")
         process.send_signal(signal.SIGINT)
         shown = read_until(terminal, b"interrupted")

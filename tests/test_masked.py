@@ -160,3 +160,19 @@ def test_where_exact_wanders_it_says_how_near_it_may_be_taken_to_be():
     apart = np.sqrt(np.sum((to_psi(found) - goal) ** 2, axis=(-2, -1)).mean())
     assert 1e-4 < apart < 3 * vouched
     assert masked.converged_
+
+
+def test_what_a_simulation_says_was_exchanged_is_what_sites_exchange():
+    """Also where a component has so few rows that they are counted before each round."""
+    data = draw(Setting(n_rows=600, n_sites=4, delta=4), 1)
+    kept = (data.classes != 2) | (np.cumsum(data.classes == 2) <= 30)
+    X = [data.X[kept & (data.sites == m)] for m in range(4)]
+    start = Theta(np.array([0.48, 0.45, 0.07]), data.truth.means, np.stack([np.eye(6)] * 3))
+    changed = {"n_features": 6, "labelled": False, "start": start, "max_rounds": 6, "tol": 0.0}
+    for min_count, more in ((2, 1), (20, 6)):  # sums that count rows
+        task = make_task(tuple("abcd"), **settings("masked", **changed | {"min_count": min_count}))
+        programs = run_all(task, [LocalData(one, None, None) for one in X])
+        algorithm = make("masked", 1.0, min_count=min_count)
+        run = simulate(algorithm, start, Rows.of_sites(X), task.W, max_rounds=6, tol=0.0, reg_covar=1e-6)
+        sums = (programs[0].exchanges, run.history.exchanges[-1] - 2)  # a simulation counts keys too
+        assert sums == ((6 + more) * 2, (6 + more) * 2)

@@ -69,10 +69,9 @@ def test_by_gaussip_simulate():
     assert "RELAXED" in json.dumps(json.loads(done.stdout))
 
 
-def test_as_real_sites(tmp_path, monkeypatch):
-    monkeypatch.setattr(federations, "PROGRAM", COMMAND)
+def test_as_real_sites(tmp_path):
     with federations.Federation(tmp_path, 3, algorithm="relaxed", eta=0.1, max_rounds=40) as sites:
-        sites.start()
+        sites.start(program=COMMAND)
         sites.finish()
         sites.assert_equal_to(sites.simulated())
         assert evidence_of(sites.folders / "s1").eta == 0.1

@@ -13,7 +13,7 @@ from gaussip.node.run_store import RunStore
 from gaussip.node.sums_log import SumsLog
 from gaussip.phases.base import Resumed
 from gaussip.phases.program import RESULTS, Program
-from gaussip.phases.task import make_task
+from gaussip.phases.task import Reduction, make_task
 from gaussip.rows.chunks import of_array
 from identities import identities, programs_of, transcript
 from programs import NAMES, local_data, run_all, settings
@@ -71,6 +71,7 @@ def test_a_site_that_cannot_compute_its_information_keeps_nobody_waiting(dataset
 def test_a_site_put_back_before_any_exchange_goes_on_exactly(name, dataset, tmp_path):
     """In every phase: one site's program is thrown away and made anew, from what it kept, with the same masks."""
     chosen = {"start": "search", "n_components": 4, "at_least": 3, "intervals": "plain", "tol": 1e-3, "eta": 0.3}
+    chosen["reduction"] = Reduction(2, False, 2)
     task = make_task(NAMES, **settings(name, **chosen, max_rounds=3000))
     rows, rng, proved = local_data(dataset), np.random.default_rng(0), identities(tmp_path, NAMES)
     straight = programs_of(task, rows, proved)
@@ -103,7 +104,7 @@ def test_a_site_put_back_before_any_exchange_goes_on_exactly(name, dataset, tmp_
 
     transcript(made, put_back)
     gossip = set() if name == "masked" else {"confirming"}
-    assert seen == {"keys", "facts", "start", "fit", "information", "closing"} | gossip
+    assert seen == {"keys", "basis", "facts", "start", "fit", "information", "closing"} | gossip
     for program, other in zip(made, straight, strict=True):
         for mine, theirs in zip(program.estimate(), other.estimate(), strict=True):
             np.testing.assert_array_equal(mine, theirs)

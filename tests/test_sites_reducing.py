@@ -13,16 +13,17 @@ import pytest
 from command import gaussip
 from federations import Federation
 from gaussip import NetworkGaussianMixture
-from gaussip.errors import DataError, FederationError
-from gaussip.exchange.neighbourhood import Neighbours
+from gaussip.errors import FederationError
+from gaussip.exchange import wire
 from gaussip.federation import reading
-from gaussip.node.journal import Entry, Journal, packed, unpacked
-from gaussip.phases.basis import SIZE
-from gaussip.phases.program import NAMES, Program
+from gaussip.node.journal import Entry, Journal, packed
+from gaussip.phases.program import NAMES, longest_message
 from gaussip.phases.task import LocalData, Reduction, make_task
 from gaussip.preprocessing import NetworkPCA
 from gaussip.rows.basis import load
 from gaussip.studies.simulation_model import Setting, draw
+from identities import identities, programs_of, transcript
+from programs import settings
 
 
 @pytest.mark.filterwarnings("ignore:not converged")
@@ -38,7 +39,7 @@ def test_sites_reduce_fit_and_predict_and_a_kill_on_the_way_changes_nothing(tmp_
         sites.start("s0", "s2")
         sites.finish()
         named = np.array(sites.names)[sites.data.sites]
-        pca = NetworkPCA(0.97, mixing="metropolis").fit(sites.data.X, sites=named)
+        pca = NetworkPCA(0.97).fit(sites.data.X, sites=named)
         agreed = [sites.events(name, "agreed on a basis")[0] for name in sites.names]
         assert {event["digest"] for event in agreed} == {pca.digest_[:12]}
         assert {event["components"] for event in agreed} == {pca.n_components_}
@@ -77,102 +78,31 @@ def test_sites_reduce_fit_and_predict_and_a_kill_on_the_way_changes_nothing(tmp_
             np.testing.assert_array_equal(stored.shrinkage_target_, mixture.shrinkage_target_)
 
 
-def test_a_site_goes_on_from_any_exchange_of_the_agreement(monkeypatch):
-    """What the journal keeps is enough: after every exchange each site is made again from its leaves."""
-    monkeypatch.setattr("gaussip.phases.task.CHUNK", 8)
-    data = draw(Setting(n_rows=200, n_sites=4, n_features=5), 3)
-    rows = [LocalData(X, None, None) for X in data.by_site(data.X)]
-    task = _task(Reduction(2, False, 2))
-    programs, exchange = _programs(task, rows)
-    while not programs[0].over:
-        exchange()
-        if programs[0].phase.name not in ("basis", "survey"):
-            continue
-        for m, program in enumerate(programs):
-            kept = packed(program.phase.memory)
-            assert sum(len(leaf[2]) for leaf in kept if isinstance(leaf, tuple)) < task.wanted.room
-            programs[m] = Program(task, m, rows[m])
-            results = program.results
-            programs[m].resume(
-                program.phase.name, program.exchanges + 1, unpacked(kept),
-                results.get, lambda name, number: [],
-            )  # fmt: skip
-    pca = NetworkPCA(2).fit(data.X, sites=np.array(list("abcd"))[data.sites])
-    assert {program.results["basis"].digest() for program in programs} == {pca.digest_}
-    assert programs[0].round == 3
-
-
 @pytest.mark.parametrize(("p", "keep"), [(4, 1), (12, 3), (20, 5), (30, 10), (50, 40), (30, 0.9)])
-def test_every_record_of_the_agreement_fits_the_journal(p, keep, tmp_path):
-    """The journal's room is set before the first exchange, for the longest memory that may come."""
+@pytest.mark.parametrize("network", ["ring", "star"])
+def test_every_record_of_a_run_fits_the_journal(p, keep, network, tmp_path):
+    """The room for a phase is set before its first exchange, for the longest memory and message that may come."""
     X = np.random.default_rng(p).normal(size=(400, p)) * np.arange(1, p + 1)
-    task = _task(Reduction(keep, False, keep if isinstance(keep, int) else p), n_features=p)
-    programs, exchange = _programs(task, [LocalData(part, None, None) for part in np.split(X, 4)])
-    journal = Journal(tmp_path, NAMES, 32, task.diameter, task.longest_message)
-    while programs[1].phase.name == "basis":
-        phase = programs[1].phase
-        journal.write(Entry(programs[1].exchanges + 1, phase.name, b"", 0, packed(phase.memory)), phase.room)
-        exchange()
+    reduction = Reduction(keep, False, keep if isinstance(keep, int) else p)
+    found = {"n_features": p, "labelled": False, "reduction": reduction, "intervals": "robust", "tol": 10.0}
+    task = make_task(tuple("abcd"), **settings("masked", **found | {"network": network, "n_components": 2}))
+    rows = [LocalData(part, None, None) for part in np.split(X, 4)]
+    programs = programs_of(task, rows, identities(tmp_path, "abcd"))
+    (tmp_path / "run").mkdir()
+    journal, seen = Journal(tmp_path / "run", NAMES, 32, task.network.longest_sum), set()
+
+    def write(programs, sides):
+        phase, number = programs[1].phase, programs[1].exchanges + 1
+        data = wire.encode(wire.Round(bytes(8), 1, number, wire.parts_of(sides[1].message)))
+        assert len(data) <= phase.longest <= longest_message(task)
+        journal.write(
+            Entry(number, phase.name, data, sides[1].to, 0, packed(phase.memory)), phase.longest, phase.room
+        )
+        seen.add(phase.name)
+
+    transcript(programs, write)
     journal.close()
-
-
-def _programs(task, rows):
-    near = [Neighbours(task.W, m) for m in range(len(rows))]
-    programs = [Program(task, m, local) for m, local in enumerate(rows)]
-
-    def exchange():
-        sent = [program.message() for program in programs]
-        for m, (place, mine) in enumerate(zip(near, sent, strict=True)):
-            programs[m].absorb(place.combine(mine, {q: sent[q] for q in place.heard}))
-
-    return programs, exchange
-
-
-def _task(reduction, **changed):
-    given = {
-        "network": "ring", "mixing": "row", "network_seed": 0, "algorithm": "mnem", "eta": 0.05, "n_components": 3,
-        "n_features": 5, "labelled": False, "start": "kmeans", "seed": 0, "scale": False, "reg_covar": 1e-6,
-        "weighting": "rows", "max_rounds": 3, "tol": 0.0, "min_count": 2,
-    }  # fmt: skip
-    return make_task(tuple("abcd"), reduction=reduction, **(given | changed))
-
-
-def test_what_the_first_site_cannot_tell_ends_all_sites():
-    """A share that needs too many components, and rows without variance: no site is left waiting."""
-    data = draw(Setting(n_rows=200, n_sites=4, n_features=5), 3)
-    for X, why in ((data.X, "0.999 of the variance needs 5 components, more than the 2 allowed"),
-                   (np.full_like(data.X, 0.1), "all features are constant, at all sites")):  # fmt: skip
-        rows = [LocalData(part, None, None) for part in data.by_site(X)]
-        programs, exchange = _programs(_task(Reduction(0.999, False, 2)), rows)
-        while programs[0].phase.memory.part != SIZE or programs[0].phase.memory.flood.stage < 1:
-            exchange()
-        sent = [program.message() for program in programs]
-        for m, program in enumerate(programs):  # the last exchange of the number of components
-            place = Neighbours(program.task.W, m)
-            with pytest.raises(DataError, match=why):
-                program.absorb(place.combine(sent[m], {q: sent[q] for q in place.heard}))
-
-
-def test_rows_that_do_not_count_are_not_told():
-    data = draw(Setting(n_rows=200, n_sites=4, n_features=5), 3)
-    rows = []
-    for X in data.by_site(data.X):
-        weights = np.ones(len(X))
-        X, weights[:3] = X.copy(), 0.0
-        X[:3] = 1e6
-        rows.append(LocalData(X, None, weights))
-    programs, exchange = _programs(_task(Reduction(2, False, 2)), rows)
-    while "basis" not in programs[0].results:
-        exchange()
-    kept = np.concatenate([local.X[local.weights > 0] for local in rows])
-    np.testing.assert_allclose(programs[0].results["basis"].mean, kept.mean(axis=0), rtol=1e-10)
-    assert programs[0].results["basis"].n_rows == 188
-
-
-def test_messages_are_as_long_as_the_features_need():
-    """A handful of features takes a handful of numbers, not a chunk."""
-    assert _task(Reduction(2, False, 2)).wanted.longest < 40
-    assert _task(None).longest_message == _task(Reduction(5, False, 5)).longest_message
+    assert seen == {"keys", "basis", "facts", "start", "fit", "information", "closing"}
 
 
 @pytest.mark.parametrize(
@@ -192,7 +122,7 @@ def test_messages_are_as_long_as_the_features_need():
 )
 def test_a_description_that_cannot_work_is_refused_with_its_line(line, why):
     head = 'name = "trial"\ncomponents = 1\nfeatures = ["a", "b"]\n'
-    tail = '\n[sites]\nx = { address = "127.0.0.1:7447" }\ny = {}\n'
+    tail = '\n[sites]\nx = { address = "127.0.0.1:7447" }\ny = {}\nz = {}\n'
     with pytest.raises(FederationError, match=r"federation.toml, line [4-5].*") as refused:
         reading.of_text(head + line + tail)
     assert why in str(refused.value)

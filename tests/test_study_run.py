@@ -69,7 +69,7 @@ def test_the_whole_sample_s_estimate_is_scikit_learn_s(design, done):
     cell = next(c for c in design.cells if c.method.algorithm == "em" and not c.setting.labelled)
     result = done.read(cell)
     trial = Trial(cell.setting, replicates=3, seed=design.seed)
-    data, begin = trial.data[2], trial._begins[2]
+    data, begin = trial.data[2], trial.begins[2]
     theirs = GaussianMixture(
         3, tol=1e-13, max_iter=5000, reg_covar=0, weights_init=begin.weights, means_init=begin.means,
         precisions_init=np.linalg.inv(begin.covariances),

@@ -8,12 +8,13 @@ penalty where covariances are regularised; see `gaussip.kernels.cpu.anderson`, w
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.arrays.trees import mapped
 from gaussip.kernels.cpu import anderson
 from gaussip.mixture.theta import Theta, width
 
@@ -75,17 +76,16 @@ def after(past: Past, image: Theta, log_likelihood: NDArray, regular: Regular) -
     log_likelihood : (...), there, per row
     """
     *leading, _, p = image.means.shape
+    S, replicates = math.prod(leading), len(leading)
 
-    def flat(part: NDArray) -> NDArray:
-        return np.ascontiguousarray(part).reshape(-1, *np.shape(part)[len(leading) :])
+    def flat(parts: Iterable[NDArray]) -> tuple[NDArray, ...]:
+        """With one leading axis; views of new arrays."""
+        return tuple(part.reshape(S, *part.shape[replicates:]) for part in parts)
 
-    memory, best = mapped(lambda part: flat(part).copy(), (past.memory, past.best))
-    following = mapped(np.empty_like, best)
-    towards = np.broadcast_to(regular.towards, (*leading, p, p))
-    tried = memory.extrapolated.copy()
-    anderson.advance(memory, best, mapped(flat, image), flat(log_likelihood), flat(towards), regular.ratio, following)
-    refused = past.refused + np.reshape(tried & (memory.held == 0), leading)
-    memory, best, following = mapped(
-        lambda part: part.reshape((*leading, *part.shape[1:])), (memory, best, following)
-    )
-    return Past(memory, best, refused), following
+    memory = Memory(*(np.array(part, order="C") for part in past.memory))
+    best = Theta(*(np.array(part, order="C") for part in past.best))
+    following = Theta(*map(np.empty_like, best))
+    towards = np.zeros((*leading, p, p)) + regular.towards
+    reached = flat(np.asarray(part, order="C") for part in (*image, log_likelihood, towards))
+    anderson.advance(flat(memory), flat(best), reached[:3], *reached[3:], regular.ratio, flat(following))
+    return Past(memory, best, past.refused + (past.memory.extrapolated & (memory.held == 0))), following

@@ -118,15 +118,16 @@ class EM(Algorithm):
         """Where to evaluate next, and what is known of the map."""
         xp = namespace(image.means)
         p = image.means.shape[-1]
-        share, target = rule.shrinkage or (0.0, xp.zeros_like(image.covariances[..., 0, :, :]))
-        towards = to_numpy(xp.broadcast_to(target, (*state.sites.shape, p, p))[..., 0, :, :])
+        share, towards = 0.0, 0.0
+        if rule.shrinkage:
+            share, target = rule.shrinkage
+            towards = to_numpy(xp.broadcast_to(target, (*state.sites.shape, p, p))[..., 0, :, :])
         regular = acceleration.Regular.of(rule.reg_covar, share, towards, p)
         height = to_numpy(log_likelihood[..., 0])
         past, following = acceleration.after(course.past, _host(image), height, regular)
         best, point = (_placed(theta, image) for theta in (past.best, following))
         refused = xp.asarray(past.refused > course.past.refused, device=image.means.device)
-        before = course.unit.standard(to_psi(first_site(state.theta)))
-        move = measure(image, course.unit, before)[1]
+        move = measure(image, course.unit, course.unit.standard(to_psi(state.theta)))[1]
         change = xp.where(refused, course.change, move)
         return {"theta": point, "course": Course(past, best, course.unit, change, refused)}
 

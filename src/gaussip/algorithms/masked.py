@@ -18,7 +18,7 @@ from gaussip.algorithms import em
 from gaussip.algorithms.base import SUMS, Algorithm, Info, register
 from gaussip.algorithms.em import EM, m_step
 from gaussip.algorithms.site import Site
-from gaussip.algorithms.summed import LIMBS, Pooled, Summed, together, total_of
+from gaussip.algorithms.summed import LIMBS, Pooled, Summed, scarce, together, total_of
 from gaussip.arrays import Array, NDArray, namespace
 from gaussip.errors import CollapseError
 from gaussip.exchange import Message
@@ -53,6 +53,11 @@ class Masked(EM):
         inner = super().init(start, site)
         unknown = inner.theta.weights[..., 0, :] + namespace(start.weights).inf
         return State(inner, 0, unknown[..., 0], -unknown[..., 0], unknown)
+
+    def message(self, state: State) -> Message:  # type: ignore[override]
+        """Whether rows are counted before this round's moments are summed."""
+        first = not state.sums or scarce(state.inner.theta.weights, state.mass[..., None, None], self.min_count)
+        return {"counting": np.asarray(first)}
 
     def absorb(self, state: State, heard: Message) -> tuple[State, Theta]:  # type: ignore[override]
         """Moments are wanted at the current point."""

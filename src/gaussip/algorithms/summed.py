@@ -61,7 +61,7 @@ class Counted(NamedTuple):
 
 def scarce(weights: Array, mass: Any, min_count: int) -> bool:
     """Whether some component of a mixture is expected to have so few rows that they are counted first."""
-    return bool((to_numpy(weights) * mass < CLOSE * min_count).any())
+    return bool((to_numpy(weights) * to_numpy(mass) < CLOSE * min_count).any())
 
 
 class Summed(NamedTuple):

@@ -93,17 +93,17 @@ class Sums:
 
     Parameters
     ----------
-    before : words of the sum before the first round
-    each : words of a round's
+    counting, each : words of the sum that counts rows, and of a round's
     """
 
-    def __init__(self, weights: Any, before: int, each: int) -> None:
+    def __init__(self, weights: Any, counting: int, each: int) -> None:
         network = Network(weights)
-        self._each = cost(network, each)
-        self.exchanges, self.bytes_sent = announced(network).plus(cost(network, before))
+        self._counting, self._each = cost(network, counting), cost(network, each)
+        self.exchanges, self.bytes_sent = announced(network)
 
     def __call__(self, message: Message) -> Message:
-        """Count one sum."""
-        self.exchanges += self._each.exchanges
-        self.bytes_sent += self._each.bytes
+        """Count the sums of a round."""
+        for one in (self._each, self._counting)[: 1 + bool(message["counting"])]:
+            self.exchanges += one.exchanges
+            self.bytes_sent += one.bytes
         return message
