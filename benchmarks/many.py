@@ -15,6 +15,7 @@ import resource
 import subprocess
 import sys
 import time
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ CASES = (("masked", 10_000), ("mnem", 10_000), ("exact", 10_000), ("masked", 100
 ROWS, ROUNDS = 100, {"masked": 1000, "mnem": 100, "exact": 100}
 
 
-def measured(name: str, n_sites: int, device: str) -> dict[str, float | str]:
+def measured(name: str, n_sites: int, device: str) -> dict[str, Any]:
     """One run, in this process."""
     trial = Trial(Setting(n_rows=ROWS * n_sites, n_sites=n_sites), network="random-regular(4)", noise=0.3, seed=1)
     rows, start = trial.rows_of(0, False, device), trial.begins[0]
@@ -44,7 +45,7 @@ def measured(name: str, n_sites: int, device: str) -> dict[str, float | str]:
     except GaussipError as error:
         return {"refused": str(error)}
     seconds = time.perf_counter() - began
-    found = {"rounds": run.n_rounds, "seconds": seconds, "before": held, "peak": peak()}
+    found: dict[str, Any] = {"rounds": run.n_rounds, "seconds": seconds, "before": held, "peak": peak()}
     if device == "cuda":
         import torch
 

@@ -118,11 +118,12 @@ class EM(Algorithm):
         """Where to evaluate next, and what is known of the map."""
         xp = namespace(image.means)
         p = image.means.shape[-1]
-        share, towards = 0.0, 0.0
-        if rule.shrinkage:
+        if rule.shrinkage is None:
+            regular = acceleration.Regular.of(rule.reg_covar, 0.0, 0.0, p)
+        else:
             share, target = rule.shrinkage
             towards = to_numpy(xp.broadcast_to(target, (*state.sites.shape, p, p))[..., 0, :, :])
-        regular = acceleration.Regular.of(rule.reg_covar, share, towards, p)
+            regular = acceleration.Regular.of(rule.reg_covar, share, towards, p)
         height = to_numpy(log_likelihood[..., 0])
         past, following = acceleration.after(course.past, _host(image), height, regular)
         best, point = (_placed(theta, image) for theta in (past.best, following))
