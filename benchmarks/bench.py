@@ -112,9 +112,12 @@ def to_a_likelihood(cores: int) -> list[Table]:
         for quick, most in ((True, 1000), (False, 5000)):
             heights = em(given, most, accelerate=quick)().history.log_likelihood
             counts[quick] = 1 + int(np.argmax(heights >= top - NEAR))
+        few = (
+            20 if n_rows < 100_000 else 3
+        )  # a fit of milliseconds, right after scikit-learn's, is slowed by its threads
         contenders = {
-            "quick": Contender(em(given, counts[True], accelerate=True), cores),
-            "plain": Contender(em(given, counts[False], accelerate=False), cores),
+            "quick": Contender(em(given, counts[True], accelerate=True), cores, few),
+            "plain": Contender(em(given, counts[False], accelerate=False), cores, few),
             **{
                 f"{name} {length}": Contender(scikit_learn(given, length), threads)
                 for name, threads in (("one", 1), ("all", cores)) for length in (SHORT, LONG)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gaussip.phases.base import run_together
 from gaussip.phases.program import Program
 from gaussip.phases.task import LocalData
 from gaussip.rows.problem import seeds_of
@@ -33,3 +32,14 @@ def run_all(task, rows, resumed=None):
     run_together(programs)
     assert all(program.over for program in programs)
     return programs
+
+
+def run_together(machines, watch=lambda machine: None):
+    """Run the programs of all sites, or one phase of them, in this process."""
+    while not machines[0].over:
+        sides = [machine.outgoing() for machine in machines]
+        for m, machine in enumerate(machines):
+            for sender in sides[m].due:
+                assert m in sides[sender].to, f"site {m} waits for {sender}, which sends it nothing"
+            machine.absorb({sender: sides[sender].message for sender in sides[m].due})
+        watch(machines[0])

@@ -17,7 +17,7 @@ from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import acceleration, make
 from gaussip.algorithms.em import EM
 from gaussip.algorithms.site import site_facts
-from gaussip.kernels.cpu import anderson
+from gaussip.kernels.cpu import anderson, exact
 from gaussip.mixture.theta import Theta, to_psi, width
 from gaussip.rows.moments import Shrinkage
 from gaussip.rows.rows import Rows
@@ -180,23 +180,28 @@ def test_the_penalty_makes_em_s_step_an_ascent():
     assert falls > 0  # the log-likelihood alone does not
 
 
-def plain_module():
+def plain_modules():
     """The same loops, not compiled."""
-    hidden = {name: sys.modules.get(name) for name in ("gaussip.kernels.cpu.compiling",)}
+    names = ("gaussip.kernels.cpu.compiling", "gaussip.kernels.cpu.exact")
+    hidden, found = {name: sys.modules.get(name) for name in names}, []
     sys.modules["gaussip.kernels.cpu.compiling"] = None
     try:
-        spec = importlib.util.find_spec("gaussip.kernels.cpu.anderson")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        for name in ("gaussip.kernels.cpu.exact", "gaussip.kernels.cpu.anderson"):
+            spec = importlib.util.find_spec(name)
+            found.append(importlib.util.module_from_spec(spec))
+            if name in names:
+                sys.modules[name] = found[-1]
+            spec.loader.exec_module(found[-1])
     finally:
-        sys.modules.pop("gaussip.kernels.cpu.compiling")
+        for name in names:
+            sys.modules.pop(name)
         sys.modules.update({name: known for name, known in hidden.items() if known is not None})
-    return module
+    return found
 
 
 def test_compiled_and_plain_loops_give_the_same_bits(monkeypatch):
     rows, start = paper(1.0, 0.0, 5, n=2000)
-    plain = plain_module()
+    plain_exact, plain = plain_modules()
     assert not hasattr(plain.advance, "py_func")
     assert hasattr(anderson.advance, "py_func")
     runs = []
@@ -206,11 +211,31 @@ def test_compiled_and_plain_loops_give_the_same_bits(monkeypatch):
     for one, other in zip(runs[0].theta, runs[1].theta, strict=True):
         assert one.tobytes() == other.tobytes()
     assert runs[0].history.restarts[-1] == runs[1].history.restarts[-1]
+    for p in (1, 2, 7):
+        root = np.random.default_rng(p).normal(size=(p, p))
+        axes = np.empty((2, p))
+        exact.longest_axis(root @ root.T, axes[0])
+        plain_exact.longest_axis(root @ root.T, axes[1])
+        assert axes[0].tobytes() == axes[1].tobytes()
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 6, 30])
+def test_the_longest_axis_is_the_first_eigenvector(p):
+    rng = np.random.default_rng(p)
+    for _ in range(20):
+        root, axis = rng.normal(size=(p, p)), np.empty(p)
+        covariance = root @ root.T * 10.0 ** rng.integers(-9, 9)
+        exact.longest_axis(covariance, axis)
+        lengths, axes = np.linalg.eigh(covariance)
+        wanted = np.sqrt(lengths[-1]) * axes[:, -1] * np.sign(axes[:, -1] @ axis)
+        np.testing.assert_allclose(axis, wanted, rtol=0, atol=1e-8 * np.abs(wanted).max())
+    exact.longest_axis(np.eye(p), axis)
+    assert axis.tolist() == [1.0] + [0.0] * (p - 1)
 
 
 def test_its_logarithm_is_right():
     x = np.concatenate([np.geomspace(1e-300, 1e300, 2001), 1 + np.linspace(-1e-3, 1e-3, 101)])
-    found = np.array([anderson._log(value) for value in x])
+    found = np.array([exact.log(value) for value in x])
     np.testing.assert_allclose(found, np.log(x), rtol=4e-15, atol=1e-16)
 
 

@@ -14,12 +14,12 @@ from gaussip.exchange.masks import Masks
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.theta import Theta
 from gaussip.mixture.units import unit_of
-from gaussip.phases.base import NothingKept, run_together
+from gaussip.phases.base import NothingKept
 from gaussip.phases.program import Program
 from gaussip.phases.task import LocalData, make_task
 from gaussip.studies.simulation_model import Setting, draw
 from identities import Always, identities, transcript
-from programs import settings
+from programs import run_together, settings
 
 NAMES = tuple(f"site{m}" for m in range(8))
 SMALL = 3  # the site of six rows, three links away from the attacker
@@ -76,6 +76,12 @@ def test_under_exact_one_site_computes_everybody_s_moments_and_a_small_site_s_ro
     np.testing.assert_allclose(guessed[order], rows[SMALL].X, rtol=0, atol=1e-6)
 
 
+@pytest.fixture
+def one_way_to_split(monkeypatch):
+    """Numbers have one split into limbs, so that parts can be compared; tests/test_codes.py looks at the splits."""
+    monkeypatch.setattr("gaussip.exchange.codes._chance", lambda shape, below: np.zeros(shape, dtype=np.int64))
+
+
 class Remembering(NothingKept):
     """What a site keeps of its sums, for a look at its parts as they are sent."""
 
@@ -120,6 +126,7 @@ class World:
         ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("one_way_to_split")
 @pytest.mark.parametrize("network", ["ring", "star", "circle"])
 def test_under_masked_all_sites_but_two_learn_nothing_but_sums(network, tmp_path, monkeypatch):
     """What M - 2 colluding sites see is the same, bit for bit, for two data sets with equal sums.
@@ -156,6 +163,7 @@ def test_under_masked_all_sites_but_two_learn_nothing_but_sums(network, tmp_path
     assert in_the_clear[0] != in_the_clear[1]
 
 
+@pytest.mark.usefixtures("one_way_to_split")
 def test_what_a_site_sends_under_masked_is_uniform(tmp_path, monkeypatch):
     """All words of all sums of a run, of the small site and of a large one; and none tells of its part."""
     task, rows, _ = federation("masked", start="kmeans", max_rounds=200, tol=0.0)

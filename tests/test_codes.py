@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import stats
 
 from gaussip.errors import DataError
-from gaussip.exchange.codes import Fixed, Raw, Wide
+from gaussip.exchange.codes import Fixed, Raw, Veiled, Wide
 
 numbers = st.floats(-1e200, 1e200, allow_nan=False)
 
@@ -27,7 +28,7 @@ def test_wide_sums_are_exact_and_rounded_once(values):
 
 @given(hnp.arrays(float, (5, 3), elements=st.floats(-1e12, 1e12)), st.randoms())
 def test_limbs_of_any_number_add_up_in_any_order(values, order):
-    code = Wide(60, 3)
+    code = Wide(60, 4)
     words = list(code.encode(values, 5))
     first = sum(words)
     order.shuffle(words)
@@ -56,7 +57,7 @@ def test_what_could_overflow_is_refused(wrong):
         Fixed(45).encode(np.array([0.0, wrong]), 2)
     Fixed(45).encode(np.array([0.0, 2.0**17 - 1]), 2)
     with pytest.raises(DataError, match="not a finite number below"):
-        Wide(60, 3).encode(np.array([0.0, wrong * 2.0**50]), 2)
+        Wide(60, 3).encode(np.array([0.0, wrong * 2.0**40]), 2)
 
 
 def test_one_site_s_bits_reach_all():
@@ -64,3 +65,31 @@ def test_one_site_s_bits_reach_all():
     parts = np.stack([np.zeros(5), values, np.zeros(5)])
     found = Raw().decode(Raw().encode(parts, 3).sum(axis=0))
     assert found.tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("code", [Fixed(45), Wide(60, 4)])
+def test_where_a_site_has_no_numbers_the_total_says_nothing_of_the_others(code):
+    """Nor would the difference to a second sum say anything of that site."""
+    veiled = Veiled(code)
+    values = np.array([[0.25, -3.0, 0.0], [0.0, 0.0, 1.0], [1.5, 2.0, 0.0]])
+    words = [veiled.encode(values, 3) for _ in range(200)]
+    assert len(np.unique([one[1] for one in words])) == 200 * veiled.words(3)  # all are chance
+    first = np.array([one.sum(axis=0)[0] for one in words]).view(np.uint64) / 2.0**64
+    assert stats.kstest(first, "uniform").pvalue > 1e-3
+    decoded = veiled.decode(words[0].sum(axis=0))
+    assert np.isnan(decoded[:2]).all()
+    assert decoded[2] == 1.0
+    whole = values[[0, 2]]
+    np.testing.assert_array_equal(veiled.decode(veiled.encode(whole, 3).sum(axis=0)), whole.sum(axis=0))
+
+
+def test_limbs_say_no_more_than_the_sum():
+    """Two pairs of numbers with one sum: no bit of the sum of limbs is more likely for one of them."""
+    code, tops = Wide(60, 4), []
+    for pair in ((1000.0, -999.0), (0.5, 0.5)):
+        words = np.stack([code.encode(np.array([[x] for x in pair]), 2).sum(axis=0) for _ in range(4000)])
+        assert {float(code.decode(one)[0]) for one in words} == {1.0}
+        tops.append(words)
+    for limb in range(4):
+        assert stats.ks_2samp(tops[0][:, limb], tops[1][:, limb]).pvalue > 1e-3
+        assert len(np.unique(tops[0][:, limb])) > 3900

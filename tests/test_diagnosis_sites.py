@@ -17,8 +17,8 @@ from gaussip.node.history_log import read as read_past
 from gaussip.node.local_data import read_local
 from gaussip.node.run_store import RunStore
 from gaussip.node.shutdown import record_of
-from gaussip.phases.base import run_together
 from gaussip.phases.program import Program
+from programs import run_together
 
 quiet = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::gaussip.errors.PooledTargetWarning",

@@ -82,7 +82,9 @@ def test_two_sites_cannot_hide_from_each_other():
             FederationError, match=r"at least three: of two, each can subtract its part .*hide = false"
         ):
             of_text(TWO.format(line))
-    assert not of_text(TWO.format("hide = false")).task().hide
+    with pytest.raises(FederationError, match=r'without masks every site .* write reveals = "site moments"'):
+        of_text(TWO.format("hide = false"))
+    assert not of_text(TWO.format('hide = false\nreveals = "site moments"')).task().hide
 
 
 def test_gossip_is_refused_unless_the_sites_may_know_each_other_s_moments():

@@ -143,6 +143,27 @@ def test_a_component_that_few_rows_support_ends_the_run_with_its_name():
     assert found.converged
 
 
+@pytest.mark.parametrize("seed", [54, 70, 119])
+def test_an_extrapolated_point_with_too_few_rows_is_refused_and_does_not_end_the_run(seed):
+    """Where plain EM keeps its component, so do the longer steps, in a simulation and at sites."""
+    rng = np.random.default_rng(seed)
+    small = int(rng.integers(6, 14))
+    X = np.concatenate([rng.normal(size=(300, 1)), rng.normal(size=(small, 1)) * 0.7 + 2.2 + rng.random() * 1.5])
+    X = [X[np.arange(len(X)) % 3 == m] for m in range(3)]
+    start = Theta(np.array([0.9, 0.1]), np.array([[0.0], [2.5]]), np.ones((2, 1, 1)))
+    found = {"n_features": 1, "n_components": 2, "labelled": False, "start": start, "reg_covar": 1e-6}
+    task = make_task(tuple("abc"), **settings("masked", **found | {"min_count": 5, "max_rounds": 3000, "tol": 1e-7}))
+    programs = run_all(task, [LocalData(one, None, None) for one in X])
+    rows = Rows.of_sites(X)
+    runs = [
+        simulate(make(name, 1.0, **options), start, rows, task.W, max_rounds=3000, tol=1e-7, reg_covar=1e-6)
+        for name, options in (("masked", {"min_count": 5}), ("em", {"accelerate": False}))
+    ]
+    assert programs[0].results["fit"].converged
+    np.testing.assert_array_equal(programs[0].estimate().means, runs[0].theta.means[0])
+    np.testing.assert_allclose(runs[0].theta.weights[0], runs[1].theta.weights[0], atol=1e-3)
+
+
 def test_where_exact_wanders_it_says_how_near_it_may_be_taken_to_be():
     """Many small sites: exact does not settle, and names masked, which does."""
     data = draw(Setting(n_rows=9000, n_sites=300), 1)

@@ -142,6 +142,7 @@ def test_what_is_not_a_site_s_announcement(tmp_path):
         ("bern", bytes(changed), "not signed with the key of bern's certificate"),
         ("bern", identity(tmp_path, "bern", b"1" * 32).announcement(public, 1.0), "another run, or another name"),
         ("bern", bern.announcement(public[:40], 1.0), "not a pair of keys"),
+        ("bern", bern.announcement(bytes(32) + public[32:], 1.0), "shares no secret with anybody"),
         ("bern", good[:-9], "cannot be read"),
         ("bern", b"", "cannot be read"),
     ):

@@ -90,7 +90,7 @@ class End:
         self.me, self.other, self.lost, self.left = me, None, lost, threading.Event()
         self.board = Board(Standing(PROGRESS))
         self.responder = Responder(
-            me, "ab" * 16, 10_000, self.send, None, None, self.board, None, None, remember=lambda done: None
+            me, "ab" * 16, 10_000, self.send, None, None, self.board, None, remember=lambda done: None
         )  # fmt: skip
         self.responder.start()
         store, logs = (SimpleNamespace(**{name: lambda *_, **__: None}) for name in ("write_end", "event"))

@@ -14,7 +14,7 @@ from gaussip.algorithms.stopping import StoppingTogether, stopping_together
 from gaussip.errors import CollapseError, DataError, LabelError, SettingError, StartError
 from gaussip.mixture.theta import Theta, pack
 from gaussip.node.run_store import RunStore
-from gaussip.phases.base import Resumed, run_together
+from gaussip.phases.base import Resumed
 from gaussip.phases.fit import Fit
 from gaussip.phases.program import Program
 from gaussip.phases.task import LocalData, Reduction, make_task, refuse_few
@@ -23,7 +23,7 @@ from gaussip.rows.moments import Shrinkage
 from gaussip.rows.rows import Rows
 from gaussip.simulation.run import simulate
 from gaussip.studies.simulation_model import Setting, draw
-from programs import NAMES, local_data, run_all, settings
+from programs import NAMES, local_data, run_all, run_together, settings
 
 DECENTRALISED = between_sites()
 pytestmark = pytest.mark.filterwarnings("ignore::gaussip.errors.PooledTargetWarning")

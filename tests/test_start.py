@@ -203,6 +203,8 @@ def test_no_sum_of_fewer_than_min_count_rows_is_ever_asked_for(monkeypatch, n_gr
                 continue  # counts, and the distances of all rows
             told = np.abs(parts.reshape(4, runs, n_groups, -1)).max(axis=(0, 3)) > 0
             assert (rows[told] >= min_count).all()
+            rest = np.where(told, 0, rows).sum(axis=1)  # all know the sum of all rows, so of these together too
+            assert ((rest == 0) | (rest >= min_count)).all()
             few += int((~told).sum())
     assert few > 5  # there were such groups
 
@@ -291,6 +293,25 @@ def test_a_class_of_few_rows_is_refused_and_named():
     np.testing.assert_allclose(mixture.means_[:, 0], [-3, 3], atol=0.3)
     alone = start_of(held_of(X[:10], None, np.array([0] * 9 + [1]), K=2), 2, kind="labels")
     assert (np.linalg.eigvalsh(alone.covariances) > 0).all()
+
+
+def test_a_few_unlabelled_rows_are_refused(sorted_data):
+    """All know the sums of all rows, and of each class: what is left must be of enough rows, or of none."""
+    X, sites, labels = sorted_data.X, sorted_data.sites, sorted_data.classes.copy()
+    assert start_of(held_of(X, sites, labels), kind="labels").weights.shape == (3,)
+    for few in (1, 4):
+        labels[:few] = -1
+        with pytest.raises(LabelError, match=f"{few} rows? ha.* no label at all sites .* min_count=5"):
+            start_of(held_of(X, sites, labels), kind="labels")
+    labels[:5] = -1
+    assert start_of(held_of(X, sites, labels), kind="labels").weights.shape == (3,)
+
+
+@pytest.mark.parametrize("rest", range(20, 60))
+def test_groups_of_just_min_count_rows_are_enough(rest):
+    """Counts are sums of shares, which are cut: five rows must not become a little less than five."""
+    X = np.concatenate([np.random.default_rng(0).normal(size=(rest, 2)), np.full((5, 2), 50.0)])
+    assert start_of(held_of(X, np.arange(rest + 5) % 3), 2).weights.min() == pytest.approx(5 / (rest + 5))
 
 
 def test_from_labels_needs_labels_for_every_component(sorted_data):

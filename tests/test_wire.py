@@ -118,7 +118,7 @@ def test_refusals_say_why():
     frame = wire.Round(RUN, 1, 2, wire.parts_of(message))
     data = wire.encode(frame)
     reasons = {
-        "more than the 100 that": lambda: wire.decode(bytes(101), RUN, 100, 1),
+        "more than the 100 bytes that": lambda: wire.decode(bytes(101), RUN, 100, 1),
         "not a message of gaussip's": lambda: wire.decode(os.urandom(3) + data, RUN, 10_000, 1),
         "another run": lambda: wire.decode(data, b"87654321", 10_000, 1),
         "says that site number 1 sent it": lambda: wire.decode(data, RUN, 10_000, 2),

@@ -77,12 +77,24 @@ class Masked(EM):
     def step(self, state: State, pooled: Pooled, rule: Moments) -> State:
         """What all sites do with a total; ``rule`` is any site's moments, for how they were regularised."""
         xp = namespace(pooled.psi)
-        inner = self.follow(state.inner, pooled, rule)
-        refused = inner.course.refused if inner.course else xp.zeros_like(state.mass) > 0
-        height = xp.where(refused, state.log_likelihood, pooled.log_likelihood[..., 0])
         support = (pooled.mass[..., None] * pooled.psi[..., 0])[..., 0, :]
+        beyond = xp.asarray(self.extrapolated(state), device=support.device) & self._short(support)
+        height = pooled.log_likelihood[..., 0]
+        height = xp.where(beyond, xp.full_like(height, xp.nan), height)  # refused: EM's own image may have enough
+        inner = self.follow(state.inner, pooled._replace(log_likelihood=height[..., None]), rule)
+        refused = inner.course.refused if inner.course else xp.zeros_like(height) > 0
         support = xp.where(xp.isfinite(height)[..., None], support, xp.full_like(support, xp.nan))
+        support = xp.where(refused[..., None], state.support, support)
+        height = xp.where(refused, state.log_likelihood, height)
         return State(inner, state.sums + 1, pooled.mass[..., 0], height, support)
+
+    def extrapolated(self, state: State) -> NDArray:
+        """Whether the current point is not EM's image of the last one, (...)."""
+        course = state.inner.course
+        return course.past.memory.extrapolated if course else np.zeros(state.mass.shape, dtype=bool)
+
+    def _short(self, support: Array) -> Array:
+        return namespace(support).any(~(support >= self.min_count), axis=-1)
 
     def image(self, theta: Theta, pooled: Pooled, own: float) -> Theta:
         """EM's M-step from moments about the means."""
@@ -91,8 +103,7 @@ class Masked(EM):
 
     def info(self, state: State) -> Info:  # type: ignore[override]
         """EM's, and how many rows support each component."""
-        xp = namespace(state.support)
-        short = xp.any(~(state.support >= self.min_count), axis=-1)
+        short = self._short(state.support)
         known = {"support": state.support, "short": short, "log_likelihood": state.log_likelihood}
         return super().info(state.inner)._replace(**known)
 

@@ -9,18 +9,21 @@ many rows each component has: the moments of fewer than min_count are not asked 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gaussip.arrays import Array, NDArray, namespace, to_numpy
-from gaussip.exchange.codes import Fixed, Wide
-from gaussip.mixture.theta import Psi, Theta, vech
+from gaussip.exchange.codes import Fixed, Veiled, Wide
+from gaussip.exchange.questions import Ask
+from gaussip.mixture.theta import Psi, Theta, in_bytes, vech
+from gaussip.rows.held import Held
 from gaussip.rows.moments import Moments
 
 BITS = 45  # of the moments' fractions
 FINE = 40  # of the fraction of a log-likelihood, whose whole part is summed by itself
-LIMBS = Wide(60, 4)  # multiples of 2^-60 below 2^100
+LIMBS = Wide(60, 5)  # multiples of 2^-60 below 2^100
 WORDS = 3  # beside the moments: the log-likelihood's two parts, and how many sites have none
 CLOSE = 4  # times min_count: where a component is expected to have fewer rows, rows are counted first
 
@@ -47,6 +50,11 @@ class Counted(NamedTuple):
         support = xp.where(fits[..., None], support, xp.zeros_like(support))
         last = xp.stack([moments.mass, xp.astype(~fits, support.dtype)], axis=-1)
         return xp.concat([support, last], axis=-1)
+
+    @classmethod
+    def ask(cls, theta: Theta, found: Callable[[Held], Moments]) -> Ask:
+        """The question about a mixture, at which the sites find moments."""
+        return Ask(lambda held: to_numpy(cls.part(found(held))), Veiled(LIMBS), in_bytes(theta))
 
     @classmethod
     def of(cls, total: NDArray) -> Counted:
@@ -77,6 +85,12 @@ class Summed(NamedTuple):
         K, p = self.theta.means.shape[-2:]
         width = (p + 1) * (p + 2) // 2
         return Fixed(np.array([BITS] * (K * width) + [0, FINE, 0]))
+
+    def ask(self, found: Callable[[Held], Moments]) -> Ask:
+        """The question about the mixture, at which the sites find moments."""
+        return Ask(
+            lambda held: to_numpy(self.part(found(held), held.n_sites)), Veiled(self.code()), in_bytes(self.theta)
+        )
 
     def part(self, moments: Moments, n_sites: int) -> Array:
         """The numbers that each site adds, (..., M, K f + 3), for moments with leading axes (..., M)."""

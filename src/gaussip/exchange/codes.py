@@ -7,6 +7,7 @@ words, so a simulation, an MPI job and real sites get the same sum to the last b
 from __future__ import annotations
 
 import math
+import os
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
@@ -15,7 +16,7 @@ import numpy as np
 from gaussip.arrays import Array, NDArray, namespace
 from gaussip.errors import DataError
 
-LIMB = 40  # bits of a limb: the sum of 2^23 sites' limbs still fits into a word
+LIMB = 32  # bits of a limb: many sites' limbs, and what is carried between them, still fit into a word
 
 
 class Code(Protocol):
@@ -70,10 +71,14 @@ class Fixed(NamedTuple):
 
 
 class Wide(NamedTuple):
-    """Floats exactly, in limbs of 40 bits each, for numbers of which no site knows how large the others' are."""
+    """Floats exactly, in limbs of 32 bits each, for numbers of which no site knows how large the others' are.
+
+    A number can be split into limbs in many ways. Each site takes one by chance, so that the sums of limbs say no
+    more of the sites' numbers (their signs, say) than the sum of the numbers does.
+    """
 
     lowest: int = 256  #: numbers are whole multiples of 2^-lowest: what is left of a float is cut off
-    limbs: int = 24  #: numbers are below 2^(40 limbs - lowest) in size
+    limbs: int = 30  #: numbers are below 2^(32 limbs - lowest) in size
 
     def encode(self, values: NDArray, n_sites: int) -> NDArray:
         """Limbs (..., limbs size), the lowest first for each number."""
@@ -95,6 +100,9 @@ class Wide(NamedTuple):
             at = np.minimum(place + step, self.limbs - 1)[..., None]
             before = np.take_along_axis(limbs, at, axis=-1)
             np.put_along_axis(limbs, at, before + (np.sign(mantissa).astype(np.int64) * piece)[..., None], axis=-1)
+        moved = _chance((*numbers.shape, self.limbs - 1), (1 << (62 - LIMB)) // n_sites)
+        limbs[..., :-1] += moved << LIMB
+        limbs[..., 1:] -= moved
         return limbs.reshape(*numbers.shape[:-1], -1)
 
     def decode(self, total: NDArray) -> NDArray:
@@ -122,6 +130,42 @@ class Wide(NamedTuple):
         if whole.bit_length() - self.lowest > 1023:
             raise DataError("a sum over all sites is too large a number")
         return float(Fraction(whole, 1 << self.lowest)) if whole else 0.0
+
+
+def _chance(shape: tuple[int, ...], below: int) -> NDArray:
+    """Whole numbers, from the operating system's randomness."""
+    drawn = np.frombuffer(os.urandom(8 * math.prod(shape)), np.uint64).reshape(shape)
+    return (drawn % np.uint64(below)).astype(np.int64)
+
+
+class Veiled(NamedTuple):
+    """Of numbers of which the last is not zero where a site has none: all words of such a site are chance.
+
+    Were they zeros, the total would be that of the other sites alone; and where the sum is asked for again, the
+    difference would be what this site adds.
+    """
+
+    code: Fixed | Wide
+
+    def encode(self, values: NDArray, n_sites: int) -> NDArray:
+        """Words (..., words) of numbers (..., size)."""
+        words, lost = self.code.encode(values, n_sites), values[..., -1] != 0
+        if lost.any():
+            words[lost] = np.frombuffer(os.urandom(words[lost].nbytes), np.int64).reshape(-1, words.shape[-1])
+        return words
+
+    def decode(self, total: NDArray) -> NDArray:
+        """The numbers; NaN, and one at last, where some site had none."""
+        last = total[-self.code.words(1) :]
+        if not (last if isinstance(self.code, Fixed) else self.code.decode(last)).any():
+            return self.code.decode(total)
+        numbers = np.full(len(total) // self.code.words(1), np.nan)
+        numbers[-1] = 1.0
+        return numbers
+
+    def words(self, size: int) -> int:
+        """As many as without."""
+        return self.code.words(size)
 
 
 class Raw(NamedTuple):

@@ -28,6 +28,7 @@ class Ask(NamedTuple):
 
     part: Callable[[Any], NDArray]  #: from the rows of M sites to their parts, (M, size)
     code: Code
+    about: bytes = b""  #: where the parts are taken: sites that ask about something else find out by the next sum
 
 
 Replicated: TypeAlias = Generator[Ask, NDArray, Result]

@@ -88,7 +88,7 @@ def encode(frame: Frame) -> bytes:
 def decode(data: bytes, run: bytes, limit: int, sender: int) -> Frame:
     """The frame in some bytes, refused with the reason where it is not one of this run and sender."""
     if len(data) > limit:
-        raise WireError(f"it has {len(data)} bytes, more than the {limit} that this run's messages can have")
+        raise WireError(f"it has more than the {limit} bytes that this run's messages can have")
     if data[:4] != MAGIC:
         raise WireError("it is not a message of gaussip's")
     version = int.from_bytes(data[4:6], "big")
@@ -97,9 +97,9 @@ def decode(data: bytes, run: bytes, limit: int, sender: int) -> Frame:
     try:
         frame: Frame = _decoder.decode(memoryview(data)[6:])
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # of text that is none, too
-        raise WireError(f"it cannot be read: {error}") from error
+        raise WireError(f"it cannot be read: {str(error)[:200]}") from error
     if frame.run != run and not isinstance(frame, Hello):
-        raise WireError(f"it belongs to another run ({frame.run.hex()}, not {run.hex()})")
+        raise WireError(f"it belongs to another run ({frame.run[: len(run)].hex()}, not {run.hex()})")
     if frame.sender != sender:
         raise WireError(f"it says that site number {frame.sender} sent it")
     return frame

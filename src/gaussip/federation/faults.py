@@ -122,11 +122,17 @@ def _revealing(d: Description) -> Iterator[tuple[str, str]]:
             f'the rows of small sites: write reveals = "{MOMENTS}" if the sites trust each other so far, or leave '
             "algorithm out (masked reveals sums over all sites alone)",
         )
-    if len(d.names) < 3 and d.hide and d.reveals != MOMENTS:
+    elif not d.hide and d.reveals != MOMENTS:
+        yield (
+            "hide",
+            "without masks every site that passes on a sum sees what others add to it, their own moments: write "
+            f'reveals = "{MOMENTS}" if the sites trust each other so far, or leave hide out',
+        )
+    elif len(d.names) < 3 and d.hide:
         yield (
             "hide",
             "sums hide a site only among at least three: of two, each can subtract its part and has the other's. "
-            "Write hide = false if these two may know it, or find a third site",
+            f'Write hide = false and reveals = "{MOMENTS}" if these two may know it, or find a third site',
         )
 
 

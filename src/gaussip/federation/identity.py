@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from gaussip.errors import CertificateError
 from gaussip.federation import certificates
@@ -59,17 +60,25 @@ class SiteIdentity:
         """The keys and rows that a site announced; CertificateError where it did not sign them for this run."""
         try:
             signed = msgspec.msgpack.decode(announcement, type=_Signed)
-            certificate = x509.load_der_x509_certificate(signed.certificate)
             content = msgspec.msgpack.decode(signed.content, type=_Announced)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise CertificateError(f"it cannot be read ({error})") from error
-        certificates.refuse_foreign(certificate, self._authorities, self._common_name(site), dt.datetime.now(dt.UTC))
-        if not certificates.is_signed(certificate, signed.content, signed.signature):
+            certificate = x509.load_der_x509_certificate(signed.certificate)
+            now, name = dt.datetime.now(dt.UTC), self._common_name(site)
+            certificates.refuse_foreign(certificate, self._authorities, name, now)
+            its_own = certificates.is_signed(certificate, signed.content, signed.signature)
+        except CertificateError:
+            raise
+        except Exception as error:  # a certificate can be wrong in many ways, of which some show when it is used
+            raise CertificateError(f"it cannot be read ({type(error).__name__}: {str(error)[:200]})") from error
+        if not its_own:
             raise CertificateError(f"it is not signed with the key of {site}'s certificate")
         if (content.purpose, content.run, content.site) != (PURPOSE, self.run, site):
             raise CertificateError(f"{site} signed it for something else (another run, or another name)")
         if len(content.public) != 64:
             raise CertificateError("it is not a pair of keys")
+        try:
+            X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(content.public[:32]))
+        except ValueError as error:  # of a few keys everybody knows what is shared
+            raise CertificateError("its key shares no secret with anybody") from error
         if content.rows is not None and not 0 < content.rows < LARGEST:
             raise CertificateError(f"{site} cannot have {content.rows:g} rows")
         return content.public, float("nan") if content.rows is None else content.rows

@@ -112,6 +112,11 @@ def unpack(rows: Array) -> Theta:
     return Theta(rows[..., 0], rows[..., 1 : 1 + p], unvech(rows[..., 1 + p :]))
 
 
+def in_bytes(theta: Theta) -> bytes:
+    """The bits of a Theta of NumPy's, the same on every machine."""
+    return np.ascontiguousarray(pack(theta), dtype="<f8").tobytes()
+
+
 def width(n_features: int) -> int:
     """f = (p+1)(p+2)/2: the numbers in a component, and in a row's features (1, z, vech(zz'))."""
     return (n_features + 1) * (n_features + 2) // 2

@@ -45,9 +45,12 @@ class Unit(NamedTuple):
 
     @property
     def log_volume(self) -> float:
-        """By how much a row's log-density is larger in this unit than in the data's units."""
+        """By how much a row's log-density is larger in this unit than in the data's units.
+
+        Rounded: the last digits of logarithms depend on the machine.
+        """
         xp = namespace(self.factor)
-        return float(xp.sum(xp.log(self.spread)))
+        return round(float(xp.sum(xp.log(self.spread))), 12)
 
     def standard(self, psi: Psi) -> Psi:
         """psi, or moments, of the standardised features: linear in psi."""

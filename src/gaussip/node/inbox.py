@@ -115,12 +115,12 @@ class Inbox:
             if frame.number > self._due + self._window:
                 raise wire.WireError(f"it is of exchange {frame.number}, far ahead of {self._due}")
         except GaussipError as error:
-            self._reject(sender, data, str(error), None)
+            self.reject(sender, data, str(error), None)
             return
         number, digest = frame.number, wire.digest(data)
         known = self._digests.get(number, {}).get(sender)
         if known is not None and known != digest:
-            self._reject(sender, data, f"it differs from what the site sent before in exchange {number}", number)
+            self.reject(sender, data, f"it differs from what the site sent before in exchange {number}", number)
         if known is not None or number < self._due:
             return
         self._frames.setdefault(number, {})[sender] = frame
@@ -136,11 +136,11 @@ class Inbox:
             if why := fault(sender, message):
                 raise wire.WireError(why)
         except wire.WireError as error:
-            self._reject(sender, wire.encode(frame), str(error), frame.number)
+            self.reject(sender, wire.encode(frame), str(error), frame.number)
             return None
         return message
 
-    def _reject(self, sender: int, data: bytes, why: str, number: int | None) -> None:
+    def reject(self, sender: int, data: bytes, why: str, number: int | None) -> None:
         """Report a bad message, once: it may come again and again."""
         mark = (sender, wire.digest(data))
         if mark not in self._bad and len(self._bad) < 10_000:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from gaussip import __version__
 from gaussip.exchange import wire
 from gaussip.node.board import Board
-from gaussip.node.inbox import MOST, Inbox, Rejected
+from gaussip.node.inbox import MOST, Inbox
 from gaussip.node.journal import Journal
 
 
@@ -32,13 +32,12 @@ class Responder:
         journal: Journal,
         inbox: Inbox,
         board: Board,
-        rejected: Rejected,
         resent: Callable[[int, bytes, int], None],
         remember: Callable[[set[int]], None],
     ) -> None:
         self._me, self._digest, self._run, self._limit = me, digest, bytes.fromhex(digest[:16]), limit
         self._send_bytes, self._journal, self._inbox, self._board = send, journal, inbox, board
-        self._rejected, self._resent, self._remember = rejected, resent, remember
+        self._resent, self._remember = resent, remember
         self._queue: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="gaussip-responder", daemon=True)
 
@@ -82,7 +81,7 @@ class Responder:
         try:
             frame = wire.decode(data, self._run, self._limit, sender)
         except wire.WireError as error:
-            self._rejected(sender, str(error), None)
+            self._inbox.reject(sender, data, str(error), None)
             return
         if isinstance(frame, wire.Round):
             self._inbox.deliver(sender, data)

@@ -80,7 +80,9 @@ class SiteRun:
         done = {self._names.index(name): False for name in self._store.done() if name in self._names}
         self._board = Board(Standing(self._program.progress(), done=done))
         self._logs, self._history = Logs(folder.path, report), HistoryLog(folder.run)
-        identity, limit, ahead = bytes.fromhex(self._digest[:16]), longest_message(task), task.network.longest_sum
+        identity, limit = bytes.fromhex(self._digest[:16]), longest_message(task)
+        self._limit = limit
+        ahead = 2 * task.network.longest_sum  # of another: up and down a tree, one may be in the sum after
         self._journal = Journal(folder.run, NAMES, d.fsync_every, ahead)
         self._inbox = inbox = Inbox(identity, limit, d.fsync_every + 2 + ahead, self._rejected)
         self._links = Links(
@@ -89,7 +91,7 @@ class SiteRun:
         )  # fmt: skip
         self._responder = Responder(
             me, self._digest, limit, lambda q, data: self._links.send(self._names[q], data), self._journal, inbox,
-            self._board, self._rejected,
+            self._board,
             resent=lambda number, data, to: self._audit(number, data, (to,), "again"),
             remember=lambda done: self._store.write_done(self._names[q] for q in done),
         )  # fmt: skip
@@ -118,7 +120,7 @@ class SiteRun:
 
     def _receive(self, sender: str, data: bytes, alone: bool) -> None:
         """The engine's threads only enqueue."""
-        index = self._names.index(sender)
+        index, data = self._names.index(sender), data[: self._limit + 1]  # a longer one is rejected
         self._board.put("last_received", index, time.monotonic())
         if alone:
             self._responder.receive(index, data)

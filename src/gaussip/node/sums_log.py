@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import FileError
+from gaussip.files import sync_folder
 
 PART, TOTAL = 1, 2
 _HEADER = struct.Struct("<IBIQ")  # sum of what follows, kind, number, bytes
@@ -44,17 +46,17 @@ class SumsLog:
         """Keep a total; it is on disk before the next part is sent."""
         self._add(phase, TOTAL, number, words)
 
-    def totals(self, phase: str, number: int) -> list[NDArray]:
-        """The first so many totals of a phase."""
-        totals = [self._read(phase, TOTAL, n) for n in range(number)]
-        missing = next((n for n, total in enumerate(totals) if total is None), None)
+    def totals(self, phase: str, number: int) -> Iterator[NDArray]:
+        """The first so many totals of a phase, one after the other."""
+        known = self._opened(phase)
+        missing = next((n for n in range(number) if (TOTAL, n) not in known), None)
         if missing is not None:
             raise FileError(
                 f"{self._path(phase)} does not hold sum {missing + 1} of the {number} that the journal counts: "
                 "restore it, or agree with the other sites to start over (gaussip site go-on DIR --from 0, at every "
                 "site)"
             )
-        return [total for total in totals if total is not None]
+        return (total for n in range(number) if (total := self._read(phase, TOTAL, n)) is not None)
 
     def remove(self) -> None:
         """Remove everything: the run is over."""
@@ -104,6 +106,7 @@ class SumsLog:
             return self._known[phase]
         try:
             file = os.open(self._path(phase), os.O_RDWR | os.O_CREAT, 0o640)
+            sync_folder(self._folder)
         except OSError as error:
             raise self._unkept(phase, error) from error
         self._files[phase], known, place = file, {}, 0

@@ -7,7 +7,7 @@ numbers that can be kept after any exchange and put back. What all sites know at
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -57,7 +57,7 @@ class Kept(Protocol):
         """Keep a total; it is on disk before the next part is sent."""
         ...
 
-    def totals(self, phase: str, number: int) -> list[NDArray]:
+    def totals(self, phase: str, number: int) -> Iterable[NDArray]:
         """The first so many totals of a phase."""
         ...
 
@@ -152,14 +152,3 @@ def run(machine: Any, exchange: Exchange, watch: Callable[[Any], None] = lambda 
     while not machine.over:
         machine.absorb(exchange(machine.outgoing()))
         watch(machine)
-
-
-def run_together(machines: Sequence[Any], watch: Callable[[Any], None] = lambda _: None) -> None:
-    """The same for all sites, in this process."""
-    while not machines[0].over:
-        sides = [machine.outgoing() for machine in machines]
-        for m, machine in enumerate(machines):
-            for sender in sides[m].due:
-                assert m in sides[sender].to, f"site {m} waits for {sender}, which sends it nothing"
-            machine.absorb({sender: sides[sender].message for sender in sides[m].due})
-        watch(machines[0])

@@ -9,7 +9,7 @@ import numpy as np
 from gaussip.algorithms.base import SUMS, Info
 from gaussip.algorithms.masked import Masked, State, support_error
 from gaussip.algorithms.site import site_facts
-from gaussip.algorithms.summed import LIMBS, WORDS, Counted, Summed, scarce
+from gaussip.algorithms.summed import LIMBS, WORDS, Counted, Pooled, Summed, scarce
 from gaussip.arrays import NDArray
 from gaussip.errors import CollapseError
 from gaussip.exchange.questions import Ask
@@ -35,7 +35,7 @@ class FitBySums(SumsPhase):
         super().__init__(context, results, most_words(task))
         assert isinstance(task.algorithm, Masked)
         self._algorithm = task.algorithm
-        self._laid, self._context = Laid.of(context, results), context
+        self._laid, self._rows = Laid.of(context, results), held_by(context)
         self._counting = True  # whether the present question is how many rows each component has
         self._in_limbs = False  # whether it is asked for the second time
         self._found: Moments | None = None  # the site's, at the present mixture
@@ -54,15 +54,14 @@ class FitBySums(SumsPhase):
         return cls(context, results) if context.task.algorithm.source == SUMS else None
 
     def _held(self) -> Held:
-        return held_by(self._context)
+        return self._rows
 
     def _ask(self) -> Ask:
         if self._counting:
-            return Ask(lambda held: np.asarray(Counted.part(self._moments())), LIMBS)
-        summed = self._summed()
-        return Ask(lambda held: np.asarray(summed.part(self._moments(), held.n_sites)), summed.code())
+            return Counted.ask(self.state.inner.theta, self._moments)
+        return self._summed().ask(self._moments)
 
-    def _moments(self) -> Moments:
+    def _moments(self, held: Held) -> Moments:
         if self._found is None:
             with np.errstate(all="ignore"):  # a component that collapses divides by zero
                 _, theta = self._algorithm.absorb(self.state, {})
@@ -75,18 +74,9 @@ class FitBySums(SumsPhase):
         return summed._replace(mass=None) if self._in_limbs else summed
 
     def _take(self, total: NDArray) -> None:
-        if self._counting:
-            counted = Counted.of(total)
-            if counted.short(self._algorithm.min_count):
-                raise self._short(self.round + 1, counted.support)
-            self._counting, self.state = False, self.state._replace(mass=np.asarray(counted.mass))
+        pooled = self._counted(total) if self._counting else self._pooled(total)
+        if pooled is None:
             return
-        summed = self._summed()
-        pooled = summed.pooled(total)
-        if summed.mass is not None and not np.isfinite(pooled.log_likelihood).all():
-            self._in_limbs = True  # the same question again, with words that hold more
-            return
-        pooled = pooled._replace(mass=self.state.mass[..., None])
         self._in_limbs, self._found = False, None
         with np.errstate(all="ignore"):
             self.state = self._algorithm.step(self.state, pooled, self._rule)
@@ -98,6 +88,26 @@ class FitBySums(SumsPhase):
         self._psi, move, _ = measure(reached, self._unit, self._psi)
         self.change = float(np.asarray(move if self.info.change is None else self.info.change))
         self._counting = scarce(self.state.inner.theta.weights, self.state.mass, self._algorithm.min_count)
+
+    def _counted(self, total: NDArray) -> Pooled | None:
+        """None where there are enough rows: their moments are asked for next."""
+        counted = Counted.of(total)
+        if not counted.short(self._algorithm.min_count):
+            self._counting, self.state = False, self.state._replace(mass=np.asarray(counted.mass))
+            return None
+        if not self._algorithm.extrapolated(self.state):
+            raise self._short(self.round + 1, counted.support)
+        nothing = np.full_like(self._rule.sums, np.nan)
+        return Pooled(nothing, self.state.mass[..., None], nothing[:, 0, 0])  # refused by all
+
+    def _pooled(self, total: NDArray) -> Pooled | None:
+        """None where the question is to be asked again, with words that hold more."""
+        summed = self._summed()
+        pooled = summed.pooled(total)
+        if summed.mass is not None and not np.isfinite(pooled.log_likelihood).all():
+            self._in_limbs = True
+            return None
+        return pooled._replace(mass=self.state.mass[..., None])
 
     def _short(self, number: int, support: NDArray) -> CollapseError:
         return support_error(number, support, self._algorithm, self._task.classes)

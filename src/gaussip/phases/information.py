@@ -12,7 +12,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import UncertaintyError
-from gaussip.exchange.codes import Wide
+from gaussip.exchange.codes import Veiled, Wide
 from gaussip.exchange.questions import Ask, Replicated
 from gaussip.inference.information import COUNTED, part_size, scales, site_part
 from gaussip.mixture.theta import to_psi, to_theta, width
@@ -52,17 +52,17 @@ def _ask_information(context: Context, results: dict[str, Any]) -> Replicated[Su
     scale = scales(middle, float(results["facts"].mass))
 
     def part(held: Held) -> NDArray:
-        """The site's part, after a mark that is not zero where it has none: the others must not wait for it."""
+        """The site's part, before a mark that is not zero where it has none: the others must not wait for it."""
         rows = of_array(local.X, local.labels, local.weights)
         try:
             found = site_part(
                 rows, theta, scale, robust=robust, unlabelled_weight=task.unlabelled_weight, n_sites=n_sites
             )
         except UncertaintyError:
-            return np.append(1.0, np.zeros(part_size(*theta.means.shape, robust=robust)))[None]
-        return np.append(0.0, found)[None]
+            return np.append(np.zeros(part_size(*theta.means.shape, robust=robust)), 1.0)[None]
+        return np.append(found, 0.0)[None]
 
-    failed, *information = yield Ask(part, COUNTED)
+    *information, failed = yield Ask(part, Veiled(COUNTED))
     return Summed(scale, np.array([] if failed else information))
 
 

@@ -164,7 +164,7 @@ class Program:
         results : gives a result that was kept; None where the run does without it
         """
         known = tuple(RESULTS)
-        for earlier in known[: known.index(name)]:
+        for earlier in known[: known.index(name)] if name != KeysPhase.name else ():  # nothing is known before keys
             if earlier not in self.results and (result := results(earlier)) is not None:
                 self._take(earlier, result)
         phase = next(filter(None, (k.begin(self._context, self.results) for k in PHASES if k.name == name)))

@@ -10,7 +10,7 @@ from gaussip.arrays import NDArray
 from gaussip.errors import StartError
 from gaussip.exchange.codes import Wide
 from gaussip.exchange.questions import Replicated
-from gaussip.mixture.theta import Theta, pack, width
+from gaussip.mixture.theta import Theta, in_bytes, width
 from gaussip.phases.base import Context
 from gaussip.phases.summing import Computation, chain_of, held_by
 from gaussip.phases.task import Task
@@ -95,8 +95,7 @@ class StartPhase(Computation):
             agreed = Agreed.at(start)
         results["start"] = agreed
         if resumed is None or context.task.algorithm.replicated:  # gossip goes on from each site's own
-            everyones = np.ascontiguousarray(pack(agreed.theta), "<f8").tobytes()
-            results["chain"] = chain_of(context, results).after(everyones)
+            results["chain"] = chain_of(context, results).after(in_bytes(agreed.theta))
         return None
 
     def _searched(self, task: Task, facts: Facts) -> Replicated[Agreed]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gaussip.algorithms.base import SUMS
 from gaussip.arrays import NDArray
-from gaussip.errors import FederationError, GaussipError, TamperingError
+from gaussip.errors import DisagreementError, FederationError, GaussipError, TamperingError
 from gaussip.exchange import Message, Outgoing
 from gaussip.exchange.codes import Fixed
 from gaussip.exchange.masks import Keys, Masks
@@ -181,11 +181,13 @@ class SumsPhase(Phase):
         self._confirm(way, memory.chain, total)
         self._kept.keep_total(self.name, memory.number, total)
         self._genuine.clear()
+        chain = memory.chain.after(self._ask().about + np.ascontiguousarray(total, "<i8").tobytes(), sums=1)
         try:
             self._taken(total)
+        except DisagreementError:  # of this site with the others
+            raise
         except GaussipError as error:  # the same at all sites
             self.failure = error
-        chain = memory.chain.after(np.ascontiguousarray(total, "<i8").tobytes(), sums=1)
         self.memory = memory._replace(chain=chain, number=memory.number + 1, way=way)
         if not self.over:
             self._open(chain, memory.number + 1)
@@ -222,14 +224,15 @@ class SumsPhase(Phase):
         """See that all sites had the same totals before, and that all masks cancelled."""
         for origin, receipt in enumerate(way.receipts):
             if receipt.any() and chain_in(receipt) != chain.in_bytes():
-                raise self._apart(f"{self._names[origin]} was shown other totals than {self._names[self._index]}")
+                me = self._names[self._index]
+                raise self._apart(f"{self._names[origin]} was shown other totals than {me}, or computes otherwise")
         if total[-CHECK:].any():
             raise self._apart("the masks of a sum did not cancel: some site was shown other totals, or lost a secret")
 
     def _apart(self, what: str) -> TamperingError:
         return TamperingError(
-            f"{what}: a site on the way, or that site itself, tells sites different things. Nothing more is sent; "
-            "compare the audits of the sites named, then start over at all sites"
+            f"{what}: a site on the way, or that site itself, tells sites different things, or runs other software. "
+            "Nothing more is sent; compare versions and the audits of the sites named, then start over at all sites"
         )
 
     def _sum(self, way: Way) -> Sum:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gaussip.arrays import NDArray, to_numpy
-from gaussip.errors import DisagreementError, LabelError
+from gaussip.errors import DataError, LabelError
 from gaussip.exchange.codes import Wide
 from gaussip.exchange.questions import Ask, Replicated
 from gaussip.mixture.theta import unvech, width
@@ -16,7 +16,8 @@ from gaussip.mixture.units import Unit
 from gaussip.rows.basis import scale_of
 from gaussip.rows.held import Held
 
-PRECISE = Wide(60, 3)  # for numbers in standard units, divided by the number of rows
+TINY = 1e-6  # of a row: what counts are off by
+PRECISE = Wide(60, 4)  # for numbers in standard units, divided by the number of rows
 
 
 class Facts(NamedTuple):
@@ -64,9 +65,9 @@ def ask_facts(n_features: int, labelled: bool, located: bool = True) -> Replicat
 
     total = yield Ask(counted, Wide())
     mass, rows, class_counts, sums = np.split(total, [1, 2, len(total) - p])
-    _refuse_impossible(mass >= 0, "their mass is negative")
-    _refuse_impossible(rows > 0, "their number is not positive")
-    _refuse_impossible(class_counts >= 0, "some class has a negative number of rows")
+    refuse_impossible(mass >= 0, "their mass is negative")
+    refuse_impossible(rows > 0, "their number is not positive")
+    refuse_impossible(class_counts >= 0, "some class has a negative number of rows")
     facts = Facts(mass[0, ...], rows[0, ...], class_counts, *np.full((2, n_features), np.nan))
     if not located:
         return facts
@@ -76,21 +77,21 @@ def ask_facts(n_features: int, labelled: bool, located: bool = True) -> Replicat
         return np.stack([held.weighted(m, (x - mean) ** 2) for m, x in enumerate(held.values)])
 
     variance = yield Ask(squared, Wide())
-    _refuse_impossible(variance >= 0, "some feature has a negative variance")
+    refuse_impossible(variance >= 0, "some feature has a negative variance")
     return facts._replace(mean=mean, variance=variance / rows)
 
 
-def _refuse_impossible(sound: NDArray, what: str) -> None:
+def refuse_impossible(sound: NDArray, what: str) -> None:
     """Refuse totals that no rows have: some site sent a part that is not of its rows."""
     if not sound.all():
-        raise DisagreementError(
+        raise DataError(
             f"the sum over all sites cannot be that of rows: {what}. Some site sent a wrong part, and sums hide "
             "which: each site should check its table and its version of gaussip"
         )
 
 
 def refuse_few_labelled(facts: Facts, min_count: int, names: Sequence[Any] = ()) -> None:
-    """Refuse classes whose labelled rows, of all sites together, are too few to be summed."""
+    """Refuse classes whose labelled rows, of all sites together, are too few to be summed; or unlabelled rows."""
     for k, n in enumerate(facts.class_counts.tolist()):
         if 0 < n < min_count:
             name = repr(names[k]) if k < len(names) else f"number {k + 1}"
@@ -100,6 +101,13 @@ def refuse_few_labelled(facts: Facts, min_count: int, names: Sequence[Any] = ())
                 remedy="label more of its rows, or leave their labels out",
                 label=names[k] if k < len(names) else None,
             )
+    unlabelled = float(facts.rows - facts.class_counts.sum())
+    if facts.class_counts.size and np.isfinite(facts.mean).all() and TINY < unlabelled < min_count - TINY:
+        raise LabelError(
+            f"{unlabelled:g} row{'s have' if unlabelled > 1 else ' has'} no label at all sites together, fewer than "
+            f"min_count={min_count}: the sums of all rows and of each class would reveal too much of them",
+            remedy="label them, or leave these rows out",
+        )
 
 
 def ask_classes(facts: Facts) -> Replicated[Classes]:

@@ -16,7 +16,7 @@ from gaussip.errors import StartError, Text
 from gaussip.exchange.questions import Ask, Replicated
 from gaussip.mixture.theta import Theta, unvech, width
 from gaussip.rows.held import Held
-from gaussip.starts.facts import PRECISE, Facts
+from gaussip.starts.facts import PRECISE, TINY, Facts, refuse_impossible
 
 SEEDS = 10  # runs side by side, each from centres of its own
 MOST = 15  # iterations
@@ -65,7 +65,7 @@ def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: boo
     """The groups of the best run, or those of all runs, each where all its groups had enough rows."""
     passes, rows, p = _Passes(facts), float(facts.rows), len(facts.mean)
     draws = [np.random.default_rng([seed, run]) for run in range(SEEDS if n_groups > 1 else 1)]
-    centres = np.stack([rng.standard_normal((n_groups, p)) for rng in draws])
+    centres = np.stack([_drawn(rng, (n_groups, p)) for rng in draws])
     reached = centres.copy()  # by each run, the best so far; infinitely far before all groups have enough rows
     apart_there = np.full(len(draws), np.inf)
     for iteration in range(MOST):
@@ -75,9 +75,11 @@ def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: boo
             sums, apart = passes.at(here, held)
             return np.concatenate([sums[..., 0].reshape(len(apart), -1), apart], axis=1)
 
-        total = yield Ask(counted, PRECISE)
+        about = np.ascontiguousarray(here, dtype="<f8").tobytes()
+        total = yield Ask(counted, PRECISE, about)
         counts, apart = rows * total[: -len(draws)].reshape(shape), total[-len(draws) :]
-        enough = counts >= min_count
+        refuse_impossible(np.abs(counts.sum(axis=1) - rows) < TINY * rows, "groups hold more or fewer rows than all")
+        enough = _told(counts, min_count)
         better, before = enough.all(axis=1) & (apart < apart_there), apart_there.min()
         reached[better], apart_there[better] = centres[better], apart[better]
         if apart_there.min() > (1 - WORTH) * before or iteration == MOST - 1:
@@ -87,11 +89,11 @@ def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: boo
             sums = np.where(enough[..., None], passes.at(here, held)[0][..., 1 : 1 + p], 0.0)
             return np.asarray(sums.reshape(len(sums), -1))
 
-        total = (yield Ask(summed, PRECISE)).reshape(centres.shape)
+        total = (yield Ask(summed, PRECISE, about)).reshape(centres.shape)
         centres = total / np.where(enough, counts / rows, 1.0)[..., None]
         for run, k in np.argwhere(~enough).tolist():  # next to the largest group
             apart_each = np.sqrt(max(float(apart[run]), 0.0) / p)
-            centres[run, k] = centres[run, int(counts[run].argmax())] + apart_each * draws[run].standard_normal(p)
+            centres[run, k] = centres[run, int(counts[run].argmax())] + apart_each * _drawn(draws[run], (p,))
     found = np.isfinite(apart_there)
     if not found.any():
         raise StartError(
@@ -103,6 +105,25 @@ def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: boo
     if best:  # of runs that ended alike the first, whatever the last digits, which depend on who has which rows
         found = np.flatnonzero(apart_there <= apart_there.min() + ALIKE)[:1]
     return (yield from _groups(passes, reached[found], rows))
+
+
+def _drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray:
+    """Normal numbers, rounded: their last digits depend on the machine."""
+    return rng.standard_normal(shape).round(9)
+
+
+def _told(counts: NDArray, min_count: int) -> NDArray:
+    """The groups (R, K) of each run whose sums are asked for.
+
+    All know the sum of all rows, so what is left of it is that of the groups left out: these must have enough rows
+    together, or none.
+    """
+    fewest = min_count - TINY
+    told = counts >= fewest
+    for mine, here in zip(told, counts, strict=True):
+        while mine.any() and TINY < here[~mine].sum() < fewest:
+            mine[np.where(mine, here, np.inf).argmin()] = False
+    return np.asarray(told)
 
 
 def _groups(passes: _Passes, centres: NDArray, rows: float) -> Replicated[list[Groups]]:

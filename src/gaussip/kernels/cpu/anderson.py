@@ -5,30 +5,18 @@ hold the same sums go to the same mixture. A mixture's coordinates are a row for
 and the rows of its covariance's Cholesky factor L up to the diagonal.
 """
 
-import math
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from gaussip.arrays import NDArray
+from gaussip.kernels.cpu.exact import exactly, log
 
 NEAR = 0.02  # the largest entry of EM's step, in a component's own units, from which on EM is nearly linear
 SLACK = 1e-13  # relative rounding of a log-likelihood
 INDEPENDENT = 1e-8  # of its length, what a column must keep beside the newer ones
 Mixture: TypeAlias = tuple[NDArray, NDArray, NDArray]
 Past: TypeAlias = tuple[NDArray, NDArray, NDArray, NDArray, NDArray, NDArray, NDArray, NDArray]
-
-exactly: Callable[[Any], Any]
-try:
-    from gaussip.kernels.cpu.compiling import compiled
-
-    exactly = compiled(error_model="numpy")
-except ImportError:
-
-    def exactly(function: Any) -> Any:
-        """Leave a function as it is."""
-        return function
 
 
 @exactly
@@ -210,25 +198,12 @@ def _penalty(at: NDArray, rows: NDArray, towards: NDArray, ratio: float) -> floa
                     inverse[i, j] -= row[here + n] * inverse[n, j]
             for j in range(i + 1):
                 inverse[i, j] /= row[here + i]
-            value += 2.0 * ratio * _log(row[here + i])
+            value += 2.0 * ratio * log(row[here + i])
             for j in range(i + 1):
                 for n in range(i + 1):
                     value += inverse[i, j] * towards[j, n] * inverse[i, n]
         total += 0.5 * rows[k] * value
     return total
-
-
-@exactly
-def _log(x: float) -> float:
-    """The natural logarithm of a positive number, the same on every processor (libraries differ in the last bit)."""
-    part, exponent = math.frexp(x)
-    if part < 0.7071067811865476:
-        part, exponent = 2.0 * part, exponent - 1
-    u = (part - 1.0) / (part + 1.0)  # at most 0.172 in size: log(part) = 2 artanh(u)
-    total = 0.0
-    for n in range(23, 0, -2):
-        total = total * u * u + 1.0 / n
-    return 2.0 * u * total + exponent * 0.6931471805599453
 
 
 @exactly

@@ -67,7 +67,7 @@ def _healthy(theta: Arrays, least: float, out: NDArray) -> None:
     for s in range(S):
         out[s] = True
         for k in range(K):
-            sound = weights[s, k] > least and np.isfinite(weights[s, k]) and cholesky(covariances[s, k], root)
+            sound = weights[s, k] > least and np.isfinite(weights[s, k]) and exact_cholesky(covariances[s, k], root)
             for i in range(p):
                 sound = sound and np.isfinite(means[s, k, i])
             if not sound:
@@ -90,8 +90,7 @@ def _are_mixtures(psi: NDArray, p: int, least: float) -> bool:
     return bool(np.all(sound))
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})  # dot products by vectors
-def cholesky(matrix: NDArray, root: NDArray) -> bool:
+def _cholesky(matrix: NDArray, root: NDArray) -> bool:
     """The lower triangular Cholesky factor; False where a matrix is not positive definite."""
     for i in range(len(matrix)):
         for j in range(i + 1):
@@ -105,6 +104,10 @@ def cholesky(matrix: NDArray, root: NDArray) -> bool:
             else:
                 return False
     return True
+
+
+cholesky = compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(_cholesky)  # by vectors
+exact_cholesky = quick(_cholesky)  # sites must all say the same of a mixture
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})

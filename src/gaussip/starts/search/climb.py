@@ -15,10 +15,10 @@ import numpy as np
 
 from gaussip.algorithms import acceleration
 from gaussip.algorithms.em import m_step
-from gaussip.algorithms.summed import LIMBS, Counted, Summed, scarce
-from gaussip.arrays import NDArray, to_numpy
+from gaussip.algorithms.summed import Counted, Summed, scarce
+from gaussip.arrays import NDArray
 from gaussip.errors import StartError, Text
-from gaussip.exchange.questions import Ask, Replicated
+from gaussip.exchange.questions import Replicated
 from gaussip.mixture.theta import Psi, Theta, width
 from gaussip.mixture.units import Unit
 from gaussip.rows.held import Held
@@ -74,11 +74,10 @@ class Rule(NamedTuple):
                 return held.moments(point)
 
         if scarce(theta.weights, self.mass, self.min_count):
-            counts = Counted.of((yield Ask(lambda held: to_numpy(Counted.part(found(held))), LIMBS)))
+            counts = Counted.of((yield Counted.ask(point, found)))
             if counts.short(self.min_count):
                 return Totals(np.full((len(theta.weights), width(theta.means.shape[1])), np.nan), np.nan, self.mass)
-        total = yield Ask(lambda held: to_numpy(summed.part(found(held), held.n_sites)), summed.code())
-        pooled = summed.pooled(total)
+        pooled = summed.pooled((yield summed.ask(found)))
         psi, height = self._standard(pooled.psi[0], theta), float(pooled.log_likelihood[0]) + self.unit.log_volume
         supported = bool((self.mass * psi[:, 0] >= self.min_count).all())
         return Totals(psi, self.mass * height if supported else np.nan, self.mass)

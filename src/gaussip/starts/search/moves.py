@@ -6,6 +6,7 @@ helps (Ueda et al. 2000). The moves depend on the mixture alone, so all sites tr
 
 import numpy as np
 
+from gaussip.kernels.cpu.exact import longest_axis
 from gaussip.mixture.merging import bhattacharyya, merged
 from gaussip.mixture.theta import Theta
 
@@ -30,8 +31,9 @@ def split(theta: Theta, k: int) -> Theta:
 
     The second half comes last, so components of classes keep their numbers.
     """
-    lengths, axes = np.linalg.eigh(theta.covariances[k])
-    move = APART * np.sqrt(lengths[-1]) * axes[:, -1]
+    move = np.empty(theta.means.shape[1])
+    longest_axis(np.ascontiguousarray(theta.covariances[k]), move)
+    move *= APART
     move = move if move[np.abs(move).argmax()] > 0 else -move
     weights, means, covariances = (np.concatenate([part, part[k : k + 1]]) for part in theta)
     weights[k] = weights[-1] = weights[k] / 2
@@ -41,7 +43,10 @@ def split(theta: Theta, k: int) -> Theta:
 
 
 def nearest_pairs(theta: Theta, labelled: int) -> list[tuple[int, int]]:
-    """Pairs i < j where j has no class, ordered by overlap (Bhattacharyya), largest first."""
+    """Pairs i < j where j has no class, ordered by overlap (Bhattacharyya), largest first.
+
+    Distances are rounded: their last digits depend on the machine.
+    """
     K = len(theta.weights)
     pairs = [(i, j) for j in range(labelled, K) for i in range(j)]
-    return sorted(pairs, key=lambda pair: bhattacharyya(theta, *pair))
+    return sorted(pairs, key=lambda pair: round(bhattacharyya(theta, *pair), 9))
