@@ -12,7 +12,7 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.kernels.cpu.exact import exactly, log
 
-NEAR = 0.02  # the largest entry of EM's step, in a component's own units, from which on EM is nearly linear
+NEAR = 0.005  # the largest entry of EM's step, in a component's own units, from which on EM is nearly linear
 SLACK = 1e-13  # relative rounding of a log-likelihood
 INDEPENDENT = 1e-8  # of its length, what a column must keep beside the newer ones
 Mixture: TypeAlias = tuple[NDArray, NDArray, NDArray]
