@@ -147,9 +147,11 @@ def test_the_worst_parameter_is_that_of_a_run_in_its_own_standard_errors(sorted_
     sites = pack(Theta(ended.site_weights_, ended.site_means_, ended.site_covariances_))
     errors = pack(pooled.uncertainty(data.X).standard_errors)
     off = np.abs(sites - pack(pooled._theta())) / errors
-    m, k, a = np.unravel_index(off.argmax(), off.shape)
-    parameter = parameter_names(["column 0", "column 1"])[a]
-    assert step.worst[:3] == (ended.sites_[m], f"component {k}", parameter)
+    parameters = parameter_names(["column 0", "column 1"])
+    worst = [  # of two weights, which sum to one, both
+        (ended.sites_[m], f"component {k}", parameters[a]) for m, k, a in np.argwhere(off > 0.9999 * off.max())
+    ]
+    assert step.worst[:3] in worst
     assert step.worst.errors == pytest.approx(off.max(), rel=1e-3)
     assert step.worst.errors > 2 * step.bias
     (chosen,) = [trial for trial in step.trials if trial.eta == step.eta]
