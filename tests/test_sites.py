@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 
@@ -218,3 +219,32 @@ def kill_and_restart(sites, rng, kills):
             sites.start(victims[0])
             done += 1
         sites.until(lambda seen=before: all(met(name) > seen[name] for name in seen))
+
+
+def test_a_run_that_fails_at_all_sites_says_why_wherever_one_looks(tmp_path):
+    with Federation(tmp_path, 3, algorithm="masked", reveals="nothing", start="labels", min_count=1000) as sites:
+        assert gaussip("site", "status", sites.folders / "s1").returncode == 3  # not run yet
+        sites.start()
+        sites.finish(code=2)
+        why = "labelled rows at all sites together, fewer than min_count=1000"
+        for name in sites.names:
+            assert why in " ".join(sites.told(name).split())
+            assert "Traceback" not in sites.told(name)
+        (ended,) = [event for event in sites.events("s1") if event["event"] == "finished"]
+        assert why in ended["failure"]
+        told = gaussip("site", "status", sites.folders / "s1")
+        assert (told.returncode, "failed" in told.stdout, "labelled rows" in told.stdout) == (2, True, True)
+        again = gaussip("site", "run", sites.folders / "s1", "--data", tmp_path / "s1.csv")
+        assert (again.returncode, why in again.stderr) == (2, True)
+        told = gaussip("diagnose", sites.folders / "s1")
+        assert re.search(f"failed before its first round: class 'c0' has .* {why}", told.stderr)
+
+
+def test_the_status_of_a_site_that_is_down_is_an_alarm(tmp_path):
+    with Federation(tmp_path, 3, algorithm="masked", reveals="nothing") as sites:
+        sites.start("s0")
+        sites.until(lambda: (sites.folders / "s0" / "status.json").exists())
+        assert gaussip("site", "status", sites.folders / "s0").returncode == 0
+        sites.signal("s0", signal.SIGKILL)
+        told = gaussip("site", "status", sites.folders / "s0")
+        assert (told.returncode, "stopped" in told.stdout) == (3, True)

@@ -28,6 +28,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 class Answer(dict[str, Any]):
     """The result of a command; ``shown`` is what people see of it, as strings and rich tables."""
 
+    exit_code = 0
+
     def __init__(self, shown: list[Any], **result: Any) -> None:
         super().__init__(result)
         self.shown = shown
@@ -59,11 +61,13 @@ def command(function: Callable[P, Answer]) -> Callable[P, None]:
         lines = list(dict.fromkeys(_of_warning(w.message) for w in caught))
         if as_json:
             _print_json({**answer, "warnings": lines})
-            return
-        for part in answer.shown:
-            typer.echo(part) if isinstance(part, str) else out.print(part)
-        for line in lines:
-            err.print(f"warning: {line}", style="yellow", markup=False)
+        else:
+            for part in answer.shown:
+                typer.echo(part) if isinstance(part, str) else out.print(part)
+            for line in lines:
+                err.print(f"warning: {line}", style="yellow", markup=False)
+        if answer.exit_code:
+            raise typer.Exit(answer.exit_code)
 
     return run
 

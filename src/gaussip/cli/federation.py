@@ -8,6 +8,7 @@ import typer
 from gaussip.cli.console import Answer, Json, command, table
 from gaussip.cli.options import Overwrite
 from gaussip.files import refuse_overwriting
+from gaussip.settings import MOMENTS
 
 app = typer.Typer(
     help="A federation of real sites: its description, folders and certificates.",
@@ -40,6 +41,7 @@ def check(file: Toml, json: Json = False) -> Answer:
     shown = [
         f"{description.name}: {len(rows)} sites, {len(description.features)} features, {number} components, "
         f"algorithm {description.algorithm}",
+        _learned(description),
         *_changes(description),
         f"news reaches all sites in {task.network.diameter} exchanges; digest {description.digest()[:12]}", "",
         table(["site", "reached at", "talks to"], rows, texts=["reached at", "talks to"]),
@@ -47,8 +49,16 @@ def check(file: Toml, json: Json = False) -> Answer:
     return Answer(
         shown, name=description.name, digest=description.digest(), sites=list(task.sites),
         diameter=task.network.diameter, algorithm=description.algorithm, components=description.most,
-        features=description.features, neighbours=neighbours,
+        features=description.features, neighbours=neighbours, hide=description.hide, reveals=description.reveals,
     )  # fmt: skip
+
+
+def _learned(description: Any) -> str:
+    """What sites learn of each other."""
+    if description.reveals == MOMENTS:
+        return f"others can compute a site's own moments, and rows of small sites: reveals = {MOMENTS!r}"
+    also = "" if description.reveals == "nothing" else f", and {description.reveals}"
+    return f"others learn sums over all sites{also}: sums are hidden by masks"
 
 
 def _changes(description: Any) -> list[str]:

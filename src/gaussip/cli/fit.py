@@ -33,6 +33,7 @@ def run(
     shrinkage: options.Shrinkage = default("shrinkage"),
     unlabelled_weight: options.UnlabelledWeight = default("unlabelled_weight"),
     accelerate: Annotated[bool, options.option("accelerate")] = default("accelerate"),
+    min_count: Annotated[int, options.option("min_count")] = default("min_count"),
     weighting: options.Weighting = default("weighting"),
     start: Annotated[
         str, options.option("init_params", help="kmeans, labels, search, or a model file to resume from.")
@@ -78,7 +79,8 @@ def run(
     mixture.set_params(
         n_components=components, algorithm=algorithm, network=joining, mixing=mixing, eta=eta, max_rounds=rounds,
         tol=tol, reg_covar=reg_covar, shrinkage=shrinkage, unlabelled_weight=unlabelled_weight,
-        accelerate=accelerate, weighting=weighting, n_init=n_init, device=device, random_state=seed,
+        accelerate=accelerate, min_count=min_count, weighting=weighting, n_init=n_init, device=device,
+        random_state=seed,
         warm_start=goes_on, init_params=mixture.init_params if goes_on else start,
     )  # fmt: skip
     with progress(rounds) as advance:

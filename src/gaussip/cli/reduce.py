@@ -37,7 +37,7 @@ def run(
     force: Overwrite = False,
     json: Json = False,
 ) -> Answer:
-    """Principal components in place of features, agreed on by sites that exchange moments with their neighbours.
+    """Principal components in place of features, of the rows of all sites, by sums over the sites.
 
     Other columns (the site, labels, names) are kept beside the components pc1, pc2, ...
 

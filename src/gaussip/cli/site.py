@@ -61,7 +61,7 @@ def run(
             end = site()
     text = (
         f"{site_folder.site}: {'converged' if end.converged else 'not converged'} after {end.rounds} rounds, "
-        f"{_likelihood(end.log_likelihood)}; model written to {site_folder.model}"
+        f"{_likelihood(end.log_likelihood, site_folder.description)}; model written to {site_folder.model}"
     )
     reduces = site_folder.description.reduce is not None
     if reduces:
@@ -78,8 +78,14 @@ def _doing(program: Any) -> str:
     return f"{program.task.sites[program.index]}: {program.phase.doing}{before}"
 
 
-def _likelihood(value: float) -> str:
-    return f"log-likelihood {value:.6g} per row here" if value == value else "no row that counts here"
+def _likelihood(value: float, description: Any) -> str:
+    where = _whose(description)
+    return f"log-likelihood {value:.6g} per row {where}" if value == value else f"no row {where} counts"
+
+
+def _whose(description: Any) -> str:
+    """Whose rows a log-likelihood is of."""
+    return "here" if description.gossips else "of all sites"
 
 
 def _stop(number: int, frame: Any) -> None:
@@ -96,7 +102,7 @@ def _report(record: dict[str, Any]) -> None:
 
 
 def _listed(value: Any) -> str:
-    """A value of an event; lists, and numbers by site, one after the other."""
+    """A value of an event; lists, and counts by site, one after the other."""
     if isinstance(value, dict):
         return ", ".join(f"{key}: {number:g}" for key, number in value.items())
     return ", ".join(value) if isinstance(value, list) else str(value)
@@ -107,7 +113,7 @@ def _listed(value: Any) -> str:
 def status(folder: Folder, json: Json = False) -> Answer:
     """How a site stands: its round, its neighbours, and for whom it waits.
 
-    Exit codes: 0 running or finished, 3 not running and not finished.
+    Exit codes: 0 running or finished, 2 the run failed at all sites, 3 not running and not finished.
 
     Example: `gaussip site status folders/bern`
     """
@@ -124,31 +130,38 @@ def status(folder: Folder, json: Json = False) -> Answer:
         raise PausedError(
             f"{site_folder.site} has not been run yet; gaussip site run {folder} --data TABLE starts it"
         )
-    status["running"] = running
-    if not running and status["state"] != "finished":
+    status["running"], end = running, RunStore(site_folder.run).end()
+    status["failure"] = None if end is None or end["failure"] is None else end["failure"]["text"]
+    if end is not None:
+        status["phase"], status["exchange"], status["round"] = "done", end["exchanges"], end["rounds"]
+        status["state"] = "finished" if status["failure"] is None else "failed"
+    elif not running:
         status["state"] = "stopped"
     silent = (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(status["updated"])).total_seconds()
     if running and silent > SILENT:
         status["state"] = f"{status['state']}, but silent for {silent:.0f} s"
     status["run"], status["checkpoints"] = site_folder.run.name, RunStore(site_folder.run).checkpoints()
     rows = [
-        ["state", status["state"] + (f": {status['paused']}" if status["paused"] else "")],
+        ["state", status["state"] + (f": {why}" if (why := status["failure"] or status["paused"]) else "")],
         ["now", f"{status['phase']}, exchange {status['exchange']}"],
         *([["sums", status["plan"]]] if status.get("plan") else []),
         ["round", f"{status['round']} of at most {status['max_rounds']}"],
         *([name, _number(status[key])] for name, key in (
-            ("log-likelihood here", "log_likelihood"), ("change", "change"), ("disagreement", "disagreement"))),
+            (f"log-likelihood per row {_whose(site_folder.description)}", "log_likelihood"), ("change", "change"),
+            ("disagreement", "disagreement"))),
         *(["waits for", f"{name}: {why}"] for name, why in status["waiting_for"].items()),
         *([f"neighbour {name}", "linked" if there and running else "not linked"] for name, there in
-          status["neighbours"].items()),
+          status["neighbours"].items() if running or end is None),
         ["checkpoints", ", ".join(map(str, status["checkpoints"])) or "none yet"],
         ["certificate ends", status["certificate_ends"]],
         ["reported at", status["updated"]],
     ]  # fmt: skip
-    return Answer(
+    answer = Answer(
         [table([site_folder.site, site_folder.description.name], rows, texts=[site_folder.description.name])],
         **status,
     )
+    answer.exit_code = 2 if status["failure"] else 3 if status["state"] == "stopped" else 0
+    return answer
 
 
 def _number(value: float | None) -> str:

@@ -41,8 +41,11 @@ def of_site(path: Path) -> Evidence:
     store, d = RunStore(folder.run), folder.description
     history, end, kept = history_log.read(folder.run), store.end(), store.checkpoints()
     if not history["round"].size:
-        older = ": it was run by another version of gaussip" if end is not None else " yet; see gaussip site status"
-        raise FederationError(f"{path} holds no history of rounds{older}")
+        why = " yet; see gaussip site status"
+        if end is not None:
+            failed = end["failure"]
+            why = f": the run failed before its first round: {failed['text']}" if failed else ": they were lost"
+        raise FederationError(f"{path} holds no history of rounds{why}")
     failed = None if end is None else end["failure"]
     names = ("eta", "tol", "max_rounds", "weighting", "mixing", "network", "reg_covar", "scale")
     return Evidence(

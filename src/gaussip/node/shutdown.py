@@ -17,7 +17,7 @@ from gaussip.node.waiting import SOON
 from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Program
 
-REMEDY = "All sites stopped; try fewer components, another start or a larger reg_covar"
+REMEDY = "all sites stopped; try fewer components, another start or a larger reg_covar"
 GRACE = 1.0  # seconds that a site stays on to answer neighbours that are a moment later
 SILENT = 30.0  # seconds after which a neighbour that needs nothing of this site is taken to have left
 
@@ -34,7 +34,7 @@ def finish(program: Program, store: RunStore, journal: Journal, sums: SumsLog, l
     logs.write_audit()
     store.write_end(**end)
     sums.remove()
-    logs.event("finished", round=progress.round, converged=converged, failure=failure)
+    logs.event("finished", round=progress.round, converged=converged, failure=failure and failure["text"])
     return end
 
 
@@ -68,8 +68,8 @@ def stay_for_others(
         if impatient:
             late = ", ".join(sorted(names[q] for q in needing))
             raise PausedError(
-                f"the model is written, but {late} may still need what this site sent last: start it again when they "
-                "are back, unless they are done too"
+                f"this site is done, but {late} may still need what it sent last: start it again when they are back, "
+                "unless they are done too"
             )
         for q in near.all:
             responder.say_done(q)

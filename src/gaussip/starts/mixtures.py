@@ -75,8 +75,11 @@ def checked(theta: Theta, n_components: int, n_features: int) -> Theta:
         )
         raise StartError(text, setting="weights_init")
     for k, covariance in enumerate(theta.covariances):
-        close = {"rtol": 1e-8, "atol": 1e-12 * np.abs(covariance).max()}
-        if not np.allclose(covariance, covariance.T, **close) or np.linalg.eigvalsh(covariance)[0] <= 0:
+        spread = np.sqrt(np.maximum(np.diagonal(covariance), np.finfo(float).tiny))
+        correlation = covariance / spread[:, None] / spread  # features may be in unlike units
+        if not np.allclose(correlation, correlation.T, rtol=1e-8, atol=1e-12) or (
+            (np.diagonal(covariance) <= 0).any() or np.linalg.eigvalsh(correlation)[0] <= 0
+        ):
             text = Text("{covariances_init}[{k}] is not symmetric positive definite", k=k)
             raise StartError(text, setting="covariances_init")
     return theta
