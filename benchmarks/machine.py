@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+PAUSE = 0.2  # seconds before a contender's turn: the threads of the last one stay awake for a while
+
 
 class Roof(NamedTuple):
     """Limits of a machine, or of one of its cores."""
@@ -44,6 +46,7 @@ def interleaved(
     for _ in range(repeats):
         for name, (work, threads, calls) in contenders.items():
             os.environ["GAUSSIP_THREADS"] = str(threads)
+            time.sleep(PAUSE)
             with threadpool_limits(threads):
                 work()  # to warm up
                 began = time.perf_counter()
