@@ -166,7 +166,7 @@ def test_under_masked_all_sites_but_two_learn_nothing_but_sums(network, tmp_path
 @pytest.mark.usefixtures("one_way_to_split")
 def test_what_a_site_sends_under_masked_is_uniform(tmp_path, monkeypatch):
     """All words of all sums of a run, of the small site and of a large one; and none tells of its part."""
-    task, rows, _ = federation("masked", start="kmeans", max_rounds=200, tol=0.0)
+    task, rows, _ = federation("masked", start="search", at_least=3, max_rounds=200, tol=0.0)
     world = World(task, rows, identities(tmp_path, NAMES), monkeypatch)
     for site in (SMALL, 5):
         sent = np.concatenate(world.sent[site])

@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
+from gaussip.algorithms.summed import LIMBS
 from gaussip.errors import DataError
 from gaussip.exchange.codes import Fixed, Raw, Veiled, Wide
+from gaussip.exchange.questions import PIECE
+from gaussip.inference.information import COUNTED
+from gaussip.starts.facts import PRECISE
 
 numbers = st.floats(-1e200, 1e200, allow_nan=False)
 
@@ -93,3 +97,9 @@ def test_limbs_say_no_more_than_the_sum():
     for limb in range(4):
         assert stats.ks_2samp(tops[0][:, limb], tops[1][:, limb]).pvalue > 1e-3
         assert len(np.unique(tops[0][:, limb])) > 3900
+
+
+def test_a_long_part_is_cut_between_numbers():
+    """A site that is restarted between two pieces splits the numbers of the second anew."""
+    for code in (Wide(), LIMBS, PRECISE, COUNTED):
+        assert PIECE % code.words(1) == 0

@@ -143,6 +143,16 @@ def test_a_component_that_few_rows_support_ends_the_run_with_its_name():
     assert found.converged
 
 
+@pytest.mark.parametrize("few", [5, 20])
+def test_a_component_of_just_min_count_rows_is_enough(few):
+    """All rows are labelled, so that its support is that number, up to rounding."""
+    data = draw(Setting(n_rows=900, n_sites=3, labelled=1.0), 1)
+    kept = (data.labels != 2) | (np.cumsum(data.labels == 2) <= few)
+    mixture = NetworkGaussianMixture(3, network="complete", min_count=few, init_params="labels", reg_covar=1e-2)
+    mixture.fit(data.X[kept], data.labels[kept], sites=data.sites[kept])
+    assert mixture.weights_[2] * kept.sum() == pytest.approx(few)
+
+
 @pytest.mark.parametrize("seed", [54, 70, 119])
 def test_an_extrapolated_point_with_too_few_rows_is_refused_and_does_not_end_the_run(seed):
     """Where plain EM keeps its component, so do the longer steps, in a simulation and at sites."""

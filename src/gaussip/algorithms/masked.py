@@ -23,6 +23,7 @@ from gaussip.arrays import Array, NDArray, namespace
 from gaussip.errors import CollapseError
 from gaussip.exchange import Message
 from gaussip.mixture.theta import Theta
+from gaussip.rows.checks import enough
 from gaussip.rows.moments import Moments
 from gaussip.settings import default
 
@@ -94,7 +95,7 @@ class Masked(EM):
         return course.past.memory.extrapolated if course else np.zeros(state.mass.shape, dtype=bool)
 
     def _short(self, support: Array) -> Array:
-        return namespace(support).any(~(support >= self.min_count), axis=-1)
+        return namespace(support).any(~enough(support, self.min_count), axis=-1)
 
     def image(self, theta: Theta, pooled: Pooled, own: float) -> Theta:
         """EM's M-step from moments about the means."""

@@ -18,6 +18,7 @@ from gaussip.arrays import Array, NDArray, namespace, to_numpy
 from gaussip.exchange.codes import Fixed, Veiled, Wide
 from gaussip.exchange.questions import Ask
 from gaussip.mixture.theta import Psi, Theta, in_bytes, vech
+from gaussip.rows.checks import enough
 from gaussip.rows.held import Held
 from gaussip.rows.moments import Moments
 
@@ -64,7 +65,7 @@ class Counted(NamedTuple):
 
     def short(self, min_count: int) -> bool:
         """Whether some component has too few."""
-        return not bool((self.support >= min_count).all())
+        return not bool(enough(self.support, min_count).all())
 
 
 def scarce(weights: Array, mass: Any, min_count: int) -> bool:

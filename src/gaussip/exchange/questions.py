@@ -16,7 +16,7 @@ from gaussip.arrays import NDArray
 from gaussip.exchange.codes import Code, Raw
 from gaussip.exchange.plan import MOST_FLOODED, RECEIPT, Flood, Network
 
-PIECE = 1 << 17  # words of a sum: longer parts are summed in pieces
+PIECE = 60 * 2184  # words of a sum: longer parts are summed in pieces, all words of a number in the same
 ANNOUNCEMENT = 4096  # bytes, with which a site makes itself known
 CHECK = 1  # word of every piece, zero at every site: masks that do not cancel show in its sum
 

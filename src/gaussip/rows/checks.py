@@ -11,6 +11,7 @@ from gaussip.errors import DataError, GaussipError, LabelError, SettingError, Te
 from gaussip.settings import check
 
 CHECK_ROWS = 100_000  # looked at together
+ROUNDED = 1e-6  # of a row: what counts are off by
 LARGEST = 1e100  # beyond, variances overflow
 LARGEST_NUMBER = 2**53  # beyond, different whole numbers are the same float
 
@@ -38,6 +39,11 @@ def check_cells(X: NDArray, names: Sequence[str] | None = None) -> None:
             others = f" and {columns.size - 8} more columns" if columns.size > 8 else ""
             text = f"{bad_cells.sum()} {what}: {where}{others}"
             raise DataError(text, column=name_of[0], remedy=remedy)
+
+
+def enough(rows: Any, min_count: int) -> Any:
+    """Whether there are as many rows; counts are sums of shares, and rounded."""
+    return rows >= min_count - ROUNDED
 
 
 def check_mean_weight(weights: Sequence[NDArray] | None) -> None:

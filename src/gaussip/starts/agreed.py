@@ -35,12 +35,12 @@ def ask_start(facts: Facts, wish: Wish) -> Replicated[Theta]:
                 Text("a start from labels needs labels: give {y}, or use {init_params:'kmeans'}"),
                 setting="init_params",
             )
-        theta = from_classes((yield from ask_classes(facts)))
+        theta = from_classes((yield from ask_classes(facts, wish.min_count)))
     else:
         (groups,) = yield from ask_groups(facts, wish.n_components, wish.seed, wish.min_count)
         theta = from_groups(groups)
         if labelled:
-            theta = reorder(theta, order_of(theta, (yield from ask_classes(facts))))
+            theta = reorder(theta, order_of(theta, (yield from ask_classes(facts, wish.min_count))))
     return (yield from confirmed(theta, facts.unit))
 
 

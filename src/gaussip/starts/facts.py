@@ -14,9 +14,9 @@ from gaussip.exchange.questions import Ask, Replicated
 from gaussip.mixture.theta import unvech, width
 from gaussip.mixture.units import Unit
 from gaussip.rows.basis import scale_of
+from gaussip.rows.checks import ROUNDED, enough
 from gaussip.rows.held import Held
 
-TINY = 1e-6  # of a row: what counts are off by
 PRECISE = Wide(60, 4)  # for numbers in standard units, divided by the number of rows
 
 
@@ -91,9 +91,9 @@ def refuse_impossible(sound: NDArray, what: str) -> None:
 
 
 def refuse_few_labelled(facts: Facts, min_count: int, names: Sequence[Any] = ()) -> None:
-    """Refuse classes whose labelled rows, of all sites together, are too few to be summed; or unlabelled rows."""
+    """Refuse classes whose labelled rows, of all sites together, are too few to be summed."""
     for k, n in enumerate(facts.class_counts.tolist()):
-        if 0 < n < min_count:
+        if n > 0 and not enough(n, min_count):
             name = repr(names[k]) if k < len(names) else f"number {k + 1}"
             raise LabelError(
                 f"class {name} has {n:g} labelled row{'s' * (n > 1)} at all sites together, fewer than "
@@ -101,17 +101,17 @@ def refuse_few_labelled(facts: Facts, min_count: int, names: Sequence[Any] = ())
                 remedy="label more of its rows, or leave their labels out",
                 label=names[k] if k < len(names) else None,
             )
+
+
+def ask_classes(facts: Facts, min_count: int) -> Replicated[Classes]:
+    """The labelled rows by class, in standard units; refused where a few unlabelled rows would be what is left."""
     unlabelled = float(facts.rows - facts.class_counts.sum())
-    if facts.class_counts.size and np.isfinite(facts.mean).all() and TINY < unlabelled < min_count - TINY:
+    if unlabelled > ROUNDED and not enough(unlabelled, min_count):
         raise LabelError(
             f"{unlabelled:g} row{'s have' if unlabelled > 1 else ' has'} no label at all sites together, fewer than "
             f"min_count={min_count}: the sums of all rows and of each class would reveal too much of them",
             remedy="label them, or leave these rows out",
         )
-
-
-def ask_classes(facts: Facts) -> Replicated[Classes]:
-    """The labelled rows by class, in standard units."""
     unit, rows, counts = facts.unit, float(facts.rows), facts.class_counts
     p = len(facts.mean)
 

@@ -115,7 +115,8 @@ def class_order(held: Held, theta: Theta, min_count: int, classes: Sequence[Any]
     """The order of components in which component k lies nearest to labelled class k."""
 
     def ordered() -> Replicated[NDArray]:
-        facts = yield from _asked(held, held.least(min_count), classes)
-        return order_of(facts.unit.standard_theta(theta), (yield from ask_classes(facts)))
+        fewest = held.least(min_count)
+        facts = yield from _asked(held, fewest, classes)
+        return order_of(facts.unit.standard_theta(theta), (yield from ask_classes(facts, fewest)))
 
     return answered(ordered(), held, held.n_sites)

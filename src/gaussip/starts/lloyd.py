@@ -15,8 +15,9 @@ from gaussip.arrays import NDArray
 from gaussip.errors import StartError, Text
 from gaussip.exchange.questions import Ask, Replicated
 from gaussip.mixture.theta import Theta, unvech, width
+from gaussip.rows.checks import ROUNDED, enough
 from gaussip.rows.held import Held
-from gaussip.starts.facts import PRECISE, TINY, Facts, refuse_impossible
+from gaussip.starts.facts import PRECISE, Facts, refuse_impossible
 
 SEEDS = 10  # runs side by side, each from centres of its own
 MOST = 15  # iterations
@@ -78,20 +79,22 @@ def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: boo
         about = np.ascontiguousarray(here, dtype="<f8").tobytes()
         total = yield Ask(counted, PRECISE, about)
         counts, apart = rows * total[: -len(draws)].reshape(shape), total[-len(draws) :]
-        refuse_impossible(np.abs(counts.sum(axis=1) - rows) < TINY * rows, "groups hold more or fewer rows than all")
-        enough = _told(counts, min_count)
-        better, before = enough.all(axis=1) & (apart < apart_there), apart_there.min()
+        refuse_impossible(
+            np.abs(counts.sum(axis=1) - rows) < ROUNDED * rows, "groups hold more or fewer rows than all"
+        )
+        told = _told(counts, min_count)
+        better, before = told.all(axis=1) & (apart < apart_there), apart_there.min()
         reached[better], apart_there[better] = centres[better], apart[better]
         if apart_there.min() > (1 - WORTH) * before or iteration == MOST - 1:
             break
 
-        def summed(held: Held, here: NDArray = here, enough: NDArray = enough) -> NDArray:
-            sums = np.where(enough[..., None], passes.at(here, held)[0][..., 1 : 1 + p], 0.0)
+        def summed(held: Held, here: NDArray = here, told: NDArray = told) -> NDArray:
+            sums = np.where(told[..., None], passes.at(here, held)[0][..., 1 : 1 + p], 0.0)
             return np.asarray(sums.reshape(len(sums), -1))
 
         total = (yield Ask(summed, PRECISE, about)).reshape(centres.shape)
-        centres = total / np.where(enough, counts / rows, 1.0)[..., None]
-        for run, k in np.argwhere(~enough).tolist():  # next to the largest group
+        centres = total / np.where(told, counts / rows, 1.0)[..., None]
+        for run, k in np.argwhere(~told).tolist():  # next to the largest group
             apart_each = np.sqrt(max(float(apart[run]), 0.0) / p)
             centres[run, k] = centres[run, int(counts[run].argmax())] + apart_each * _drawn(draws[run], (p,))
     found = np.isfinite(apart_there)
@@ -118,10 +121,9 @@ def _told(counts: NDArray, min_count: int) -> NDArray:
     All know the sum of all rows, so what is left of it is that of the groups left out: these must have enough rows
     together, or none.
     """
-    fewest = min_count - TINY
-    told = counts >= fewest
+    told = enough(counts, min_count)
     for mine, here in zip(told, counts, strict=True):
-        while mine.any() and TINY < here[~mine].sum() < fewest:
+        while mine.any() and (rest := here[~mine].sum()) > ROUNDED and not enough(rest, min_count):
             mine[np.where(mine, here, np.inf).argmin()] = False
     return np.asarray(told)
 

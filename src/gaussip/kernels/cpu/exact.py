@@ -41,6 +41,24 @@ def log(x: float) -> float:
 
 
 @exactly
+def is_positive_definite(matrix: NDArray, room: NDArray) -> bool:
+    """Whether a covariance is positive definite and finite: by its Cholesky factor, which ``room`` takes."""
+    for i in range(len(matrix)):
+        for j in range(i):
+            left = matrix[i, j]
+            for n in range(j):
+                left -= room[i, n] * room[j, n]
+            room[i, j] = left / room[j, j]
+        left = matrix[i, i]
+        for n in range(i):
+            left -= room[i, n] * room[i, n]
+        if not (left > 0.0 and left < np.inf):
+            return False
+        room[i, i] = np.sqrt(left)
+    return True
+
+
+@exactly
 def longest_axis(matrix: NDArray, axis: NDArray) -> None:
     """Put the longest axis of a covariance, as long as its standard deviation, into ``axis``: Jacobi's rotations."""
     p = len(matrix)

@@ -10,6 +10,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.kernels.cpu.compiling import compiled
+from gaussip.kernels.cpu.exact import is_positive_definite
 from gaussip.mixture.theta import n_features
 
 quick = compiled(error_model="numpy")  # short: other threads may wait
@@ -67,7 +68,9 @@ def _healthy(theta: Arrays, least: float, out: NDArray) -> None:
     for s in range(S):
         out[s] = True
         for k in range(K):
-            sound = weights[s, k] > least and np.isfinite(weights[s, k]) and exact_cholesky(covariances[s, k], root)
+            sound = (
+                weights[s, k] > least and np.isfinite(weights[s, k]) and is_positive_definite(covariances[s, k], root)
+            )
             for i in range(p):
                 sound = sound and np.isfinite(means[s, k, i])
             if not sound:
@@ -90,7 +93,8 @@ def _are_mixtures(psi: NDArray, p: int, least: float) -> bool:
     return bool(np.all(sound))
 
 
-def _cholesky(matrix: NDArray, root: NDArray) -> bool:
+@compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})  # dot products by vectors
+def cholesky(matrix: NDArray, root: NDArray) -> bool:
     """The lower triangular Cholesky factor; False where a matrix is not positive definite."""
     for i in range(len(matrix)):
         for j in range(i + 1):
@@ -104,10 +108,6 @@ def _cholesky(matrix: NDArray, root: NDArray) -> bool:
             else:
                 return False
     return True
-
-
-cholesky = compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(_cholesky)  # by vectors
-exact_cholesky = quick(_cholesky)  # sites must all say the same of a mixture
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})

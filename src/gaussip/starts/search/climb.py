@@ -21,6 +21,7 @@ from gaussip.errors import StartError, Text
 from gaussip.exchange.questions import Replicated
 from gaussip.mixture.theta import Psi, Theta, width
 from gaussip.mixture.units import Unit
+from gaussip.rows.checks import enough
 from gaussip.rows.held import Held
 from gaussip.rows.moments import Moments
 from gaussip.starts.search.moves import moves
@@ -79,7 +80,7 @@ class Rule(NamedTuple):
                 return Totals(np.full((len(theta.weights), width(theta.means.shape[1])), np.nan), np.nan, self.mass)
         pooled = summed.pooled((yield summed.ask(found)))
         psi, height = self._standard(pooled.psi[0], theta), float(pooled.log_likelihood[0]) + self.unit.log_volume
-        supported = bool((self.mass * psi[:, 0] >= self.min_count).all())
+        supported = bool(enough(self.mass * psi[:, 0], self.min_count).all())
         return Totals(psi, self.mass * height if supported else np.nan, self.mass)
 
     def _standard(self, psi: Psi, theta: Theta) -> Psi:

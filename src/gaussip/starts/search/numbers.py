@@ -39,7 +39,7 @@ def over(
     shrinkage : the share of every covariance taken from the covariance within groups of rows
     look : called with each K before it is looked at
     """
-    classes = (yield from ask_classes(facts)) if facts.class_counts.any() else None
+    classes = (yield from ask_classes(facts, min_count)) if facts.class_counts.any() else None
     labelled = 0 if classes is None else int(np.flatnonzero(classes.counts).max(initial=-1)) + 1
     rule = Rule(facts.unit, float(facts.mass), reg, min_count)
     if shrinkage:
