@@ -112,11 +112,11 @@ class Federation:
         while waiting:
             for name in list(waiting):
                 found = self.running[name].poll()
-                assert found in (None, code), f"{name} ended with {found}, not {code}:\n{self.told(name)}"
+                assert found in (None, code), f"{name} ended with {found}, not {code}:\n{self.output(name)}"
                 if found is not None:
                     waiting.remove(name)
             if time.monotonic() > limit:
-                told = "\n".join(f"{name}:\n{self.told(name)}" for name in waiting)
+                told = "\n".join(f"{name}:\n{self.output(name)}" for name in waiting)
                 raise AssertionError(f"{', '.join(waiting)} did not end:\n{told}")
             time.sleep(0.02)
 
@@ -125,8 +125,8 @@ class Federation:
         for name in names:
             self.running[name].wait(timeout=60)
 
-    def told(self, name):
-        """What a site told people so far."""
+    def output(self, name):
+        """What a site printed so far."""
         return "".join((self.path / f"{name}.{end}").read_text() for end in ("err", "out"))
 
     def events(self, name, event=None):
@@ -146,11 +146,11 @@ class Federation:
         while not condition():
             over = all(process.poll() is not None for process in self.running.values())
             if time.monotonic() > limit or (over and not condition()):
-                told = "\n".join(f"{name}:\n{self.told(name)}" for name in self.running)
+                told = "\n".join(f"{name}:\n{self.output(name)}" for name in self.running)
                 raise AssertionError(f"it did not come to pass:\n{told}")
             for name, process in self.running.items():
                 if process.poll() not in (None, 0, -signal.SIGKILL):
-                    raise AssertionError(f"{name} ended with {process.returncode}:\n{self.told(name)}")
+                    raise AssertionError(f"{name} ended with {process.returncode}:\n{self.output(name)}")
             time.sleep(0.02)
 
     def until_round(self, name, number):

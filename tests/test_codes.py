@@ -100,6 +100,6 @@ def test_limbs_say_no_more_than_the_sum():
 
 
 def test_a_long_part_is_cut_between_numbers():
-    """A site that is restarted between two pieces splits the numbers of the second anew."""
+    """A site that is restarted between two pieces splits the numbers of the second again."""
     for code in (Wide(), LIMBS, PRECISE, COUNTED):
         assert PIECE % code.words(1) == 0

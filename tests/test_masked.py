@@ -15,11 +15,12 @@ from gaussip.algorithms import make
 from gaussip.errors import CollapseError
 from gaussip.mixture.theta import Theta, to_psi
 from gaussip.networks import mixing_weights
+from gaussip.phases.program import Program
 from gaussip.phases.task import LocalData, make_task
 from gaussip.rows.rows import Rows
 from gaussip.simulation.run import simulate
 from gaussip.studies.simulation_model import Setting, draw, paper_start
-from programs import run_all, settings
+from programs import run_all, run_together, settings
 
 NETWORKS = ["ring", "star", "grid", "complete", "circle", "fixed-degree(3)"]
 
@@ -141,6 +142,24 @@ def test_a_component_that_few_rows_support_ends_the_run_with_its_name():
         reg_covar=1e-3,
     )  # fmt: skip
     assert found.converged
+
+
+def test_numbers_too_large_for_one_word_are_summed_again_in_more():
+    """A start far too narrow: squares are beyond 2^18 / M in its units. Each site's first answer is then chance."""
+    data = draw(Setting(n_rows=900, n_sites=3), 1)
+    start = paper_start(data.truth, 0.3, np.random.default_rng(1))
+    start = start._replace(covariances=start.covariances * 1e-5)
+    changed = {"n_features": 6, "labelled": False, "start": start, "max_rounds": 300, "tol": 1e-12, "reg_covar": 0.0}
+    task = make_task(tuple("abc"), **settings("masked", **changed))
+    programs, in_limbs = [Program(task, m, LocalData(X, None, None)) for m, X in enumerate(data.by_site(data.X))], []
+    for program in programs:
+        program.start()
+    run_together(programs, lambda first: in_limbs.append(getattr(first.phase, "_in_limbs", False)))
+    assert 0 < sum(in_limbs) < len(in_limbs) / 2
+    assert programs[0].results["fit"].converged
+    found = masked_psi(rows_by_site(data, False), start, task.W)
+    np.testing.assert_array_equal(to_psi(programs[0].estimate()), found)
+    assert np.linalg.norm(found - pooled_psi(data, False, start)) < 1e-10
 
 
 @pytest.mark.parametrize("few", [5, 20])

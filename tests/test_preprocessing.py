@@ -84,8 +84,8 @@ def phases(X, sites, reduction):
     return made
 
 
-def told_otherwise(phase, changed):
-    """The site that computes the basis tells something else: of how many components, or the basis."""
+def sent_otherwise(phase, changed):
+    """The site that computes the basis sends something else: of how many components, or the basis."""
     honest = phase._ask
 
     def asked():
@@ -141,9 +141,9 @@ def test_large_covariances_travel_in_pieces(pooled, monkeypatch):
 
 @pytest.mark.parametrize("turned", [1 + 1e-5, np.nan, 0.0])
 def test_a_basis_that_is_not_that_of_the_rows_is_refused(pooled, turned):
-    """The first site tells another: every site refuses it, by its name."""
+    """The first site sends another: every site refuses it, by its name."""
     made = phases(*pooled, Reduction(3, False, 3))
-    told_otherwise(made[0], lambda part: part * turned if part.size > 1 else part)
+    sent_otherwise(made[0], lambda part: part * turned if part.size > 1 else part)
     for failure in failures(made):
         assert isinstance(failure, DisagreementError)
         assert "a, which computes the basis, sent a basis that does not fit" in str(failure)
@@ -154,7 +154,7 @@ def test_a_basis_that_is_not_that_of_the_rows_is_refused(pooled, turned):
 )
 def test_a_number_of_components_that_cannot_be_is_refused(pooled, size, text):
     made = phases(*pooled, Reduction(3, False, 12))
-    told_otherwise(made[0], lambda part: np.full((1, 1), size) if part.size == 1 else part)
+    sent_otherwise(made[0], lambda part: np.full((1, 1), size) if part.size == 1 else part)
     for failure in failures(made):
         assert isinstance(failure, DisagreementError)
         assert f"a, which computes the basis, sent a basis {text}" in str(failure)
@@ -251,9 +251,9 @@ def test_it_costs_what_sites_that_prove_who_they_are_send(pooled, network, tmp_p
     """Their keys, and sums with receipts."""
     X, sites = pooled
     names = tuple("abcdef")
-    told = settings("masked", network=network, n_features=12, labelled=False, reduction=Reduction(3, False, 3))
+    given = settings("masked", network=network, n_features=12, labelled=False, reduction=Reduction(3, False, 3))
     rows = [LocalData(X[sites == name], None, None) for name in names]
-    programs, sent = programs_of(make_task(names, **told), rows, identities(tmp_path, names)), 0
+    programs, sent = programs_of(make_task(names, **given), rows, identities(tmp_path, names)), 0
     while "basis" not in programs[0].results:
         sides = [program.outgoing() for program in programs]
         sent += sum(len(side.to) * sum(values.nbytes for values in side.message.values()) for side in sides)

@@ -267,8 +267,8 @@ def test_the_command(tmp_path, data):
     assert "number of components" in picture.with_suffix(".csv").read_text()
     again = gaussip("choose-k", table, "--sites", "hospital", "--max", "4", "--plot", picture)
     assert (again.returncode, "exists" in again.stderr) == (2, True)
-    told = json.loads(gaussip("choose-k", table, "--sites", "hospital", "--max", "3", "--json").stdout)
-    assert told["components"] == 3
-    assert [line["n_components"] for line in told["lines"]] == [1, 2, 3]
+    shown = json.loads(gaussip("choose-k", table, "--sites", "hospital", "--max", "3", "--json").stdout)
+    assert shown["components"] == 3
+    assert [line["n_components"] for line in shown["lines"]] == [1, 2, 3]
     refused = gaussip("choose-k", table, "--sites", "hospital", "--min", "3", "--max", "2")
     assert (refused.returncode, "no K from --min 3 to --max 2" in refused.stderr) == (2, True)

@@ -51,8 +51,8 @@ def test_a_run_that_converges_and_what_it_leaves(tmp_path):
         assert whole.converged
         sites.assert_equal_to(whole)
         folder = sites.folders / "s1"
-        told = sites.status("s1")
-        assert (told["state"], told["round"]) == ("finished", whole.n_rounds)
+        status = sites.status("s1")
+        assert (status["state"], status["round"]) == ("finished", whole.n_rounds)
         shown = gaussip("site", "status", folder)
         assert f"{whole.n_rounds} of at most 5000" in shown.stdout
         assert json.loads(gaussip("site", "status", folder, "--json").stdout)["running"] is False
@@ -61,9 +61,9 @@ def test_a_run_that_converges_and_what_it_leaves(tmp_path):
         assert {"met", "agreed on a start", "finished"} <= set(names)
         audit = map(json.loads, (folder / "audit.jsonl").read_text().splitlines())
         audit = [line for line in audit if "again" not in line]
-        assert [line["exchange"] for line in audit] == list(range(1, told["exchange"] + 1))
+        assert [line["exchange"] for line in audit] == list(range(1, status["exchange"] + 1))
         assert audit[-1]["to"] == ["s0.trial", "s2.trial"]
-        journal = Journal(folder / "runs" / told["run"], NAMES, 32, sites.description.task().network.longest_sum)
+        journal = Journal(folder / "runs" / status["run"], NAMES, 32, sites.description.task().network.longest_sum)
         last, to = journal.message(audit[-1]["exchange"])
         journal.close()
         assert (audit[-1]["sha256"], audit[-1]["bytes"]) == (wire.digest(last), len(last))
@@ -154,7 +154,7 @@ def test_masked_sites_killed_in_every_phase(tmp_path):
             limit = time.monotonic() + 120
             while not until():
                 assert time.monotonic() < limit
-                assert sites.running["s7"].poll() is None, sites.told("s7")
+                assert sites.running["s7"].poll() is None, sites.output("s7")
                 sites.signal("s7", signal.SIGCONT)
                 time.sleep(0.01)
                 sites.signal("s7", signal.SIGSTOP)
@@ -228,16 +228,16 @@ def test_a_run_that_fails_at_all_sites_says_why_wherever_one_looks(tmp_path):
         sites.finish(code=2)
         why = "labelled rows at all sites together, fewer than min_count=1000"
         for name in sites.names:
-            assert why in " ".join(sites.told(name).split())
-            assert "Traceback" not in sites.told(name)
+            assert why in " ".join(sites.output(name).split())
+            assert "Traceback" not in sites.output(name)
         (ended,) = [event for event in sites.events("s1") if event["event"] == "finished"]
         assert why in ended["failure"]
-        told = gaussip("site", "status", sites.folders / "s1")
-        assert (told.returncode, "failed" in told.stdout, "labelled rows" in told.stdout) == (2, True, True)
+        shown = gaussip("site", "status", sites.folders / "s1")
+        assert (shown.returncode, "failed" in shown.stdout, "labelled rows" in shown.stdout) == (2, True, True)
         again = gaussip("site", "run", sites.folders / "s1", "--data", tmp_path / "s1.csv")
         assert (again.returncode, why in again.stderr) == (2, True)
-        told = gaussip("diagnose", sites.folders / "s1")
-        assert re.search(f"failed before its first round: class 'c0' has .* {why}", told.stderr)
+        shown = gaussip("diagnose", sites.folders / "s1")
+        assert re.search(f"failed before its first round: class 'c0' has .* {why}", shown.stderr)
 
 
 def test_the_status_of_a_site_that_is_down_is_an_alarm(tmp_path):
@@ -246,5 +246,5 @@ def test_the_status_of_a_site_that_is_down_is_an_alarm(tmp_path):
         sites.until(lambda: (sites.folders / "s0" / "status.json").exists())
         assert gaussip("site", "status", sites.folders / "s0").returncode == 0
         sites.signal("s0", signal.SIGKILL)
-        told = gaussip("site", "status", sites.folders / "s0")
-        assert (told.returncode, "stopped" in told.stdout) == (3, True)
+        shown = gaussip("site", "status", sites.folders / "s0")
+        assert (shown.returncode, "stopped" in shown.stdout) == (3, True)

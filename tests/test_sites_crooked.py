@@ -1,4 +1,4 @@
-"""A relay that swaps keys, alters parts or tells sites different things: named by the others, as real processes."""
+"""A site that swaps keys, alters parts or sends different sites different things: named by real processes."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_two_parts_of_one_site_end_the_run(tmp_path):
         sites.start("s0", "s2", "s3")
         sites.start("s1", program=[sys.executable, str(CROOKED), "two-parts"])
         sites.finish("s3", code=2)
-        assert "one part of s1 came from s0, and another from s2" in " ".join(sites.told("s3").split())
-        assert "start over at all sites" in " ".join(sites.told("s3").split())
+        assert "one part of s1 came from s0, and another from s2" in " ".join(sites.output("s3").split())
+        assert "start over at all sites" in " ".join(sites.output("s3").split())
         for name in ("s0", "s2"):
             assert not sites.events(name, "finished")
 
@@ -62,5 +62,5 @@ def test_two_totals_end_the_run(tmp_path):
         sites.start("s0", program=[sys.executable, str(CROOKED), "two-totals"])
         sites.finish("s1", "s2", "s3", code=2)
         for name in ("s1", "s2", "s3"):
-            assert "was shown other totals than" in " ".join(sites.told(name).split())
+            assert "was shown other totals than" in " ".join(sites.output(name).split())
         assert not any(sites.events(name, "finished") for name in sites.names)

@@ -45,7 +45,7 @@ def test_a_site_that_froze_or_was_stopped_goes_on(tmp_path):
         sites.until(lambda: sites.events("s0", "goes on"))
         sites.signal("s2", signal.SIGTERM)
         sites.finish("s2", code=130)
-        assert "nothing is lost: the same command goes on" in sites.told("s2")
+        assert "nothing is lost: the same command goes on" in sites.output("s2")
         stopped = gaussip("site", "status", sites.folders / "s2")
         assert "stopped" in stopped.stdout
         sites.start("s2")
@@ -57,7 +57,7 @@ def test_patience_ends_a_wait_and_nothing_is_lost(tmp_path):
     with Federation(tmp_path, 3, **SLOWLY) as sites:
         sites.start("s0", "s1", options=["--patience", "0.1"])
         sites.finish("s0", "s1", code=3)
-        assert "s for s2 (no link: it is down, cannot be reached" in sites.told("s0").replace("\n", " ")
+        assert "s for s2 (no link: it is down, cannot be reached" in sites.output("s0").replace("\n", " ")
         assert sites.status("s0")["state"] == "stopped"
         assert "for s2 (no link" in sites.status("s0")["paused"]  # status tells why it stopped
         sites.start()
@@ -115,8 +115,8 @@ def test_a_site_that_lost_more_than_can_be_told_again(tmp_path):
         shutil.copytree(tmp_path / "copy", runs)
         sites.start("s0")
         sites.finish("s0", code=3)
-        assert "this site lost more than can be sent again" in sites.told("s0")
-        assert "gaussip site go-on" in sites.told("s0")
+        assert "this site lost more than can be sent again" in sites.output("s0")
+        assert "gaussip site go-on" in sites.output("s0")
 
 
 @pytest.mark.slow
@@ -154,7 +154,7 @@ def test_a_site_gone_for_good(tmp_path):
         assert len(digests) == 1
         sites.start(*left)
         sites.finish("s2", code=3)
-        assert "has another description" in sites.told("s2")
+        assert "has another description" in sites.output("s2")
         for name in left[:2]:  # they wait for s2
             sites.signal(name, signal.SIGTERM)
         sites.wait_for_end(*left)
@@ -247,7 +247,7 @@ def test_refusals_that_name_the_cause(tmp_path):
         sites.start("s1", "s2")
         sites.start("s0", file_limit=20_000)
         sites.finish("s0", code=3)
-        assert "cannot keep the journal" in sites.told("s0") or "cannot write" in sites.told("s0")
+        assert "cannot keep the journal" in sites.output("s0") or "cannot write" in sites.output("s0")
         sites.write_table("s0", sites.data.X[here] + 1, sites.data.labels[here])
         code, why = told()
         assert (code, "not those this run began with" in why) == (2, True)

@@ -1,4 +1,4 @@
-"""Starts that sites find together, held against scikit-learn's k-means and NumPy's moments of the pooled rows."""
+"""Starts by k-means that sites find together, held against scikit-learn's on the pooled rows."""
 
 from __future__ import annotations
 
@@ -7,49 +7,18 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
-from gaussip import NetworkGaussianMixture
-from gaussip.errors import DisagreementError, LabelError, StartError
+from gaussip.errors import StartError
 from gaussip.exchange.questions import answered
 from gaussip.mixture.density import responsibilities
-from gaussip.mixture.theta import Theta, pack, reorder
-from gaussip.mixture.units import Unit
-from gaussip.rows.problem import prepare
 from gaussip.starts import lloyd
-from gaussip.starts.agreed import confirmed
-from gaussip.starts.facts import ask_classes, ask_facts
-from gaussip.starts.given import Regularised, class_order, found
-from gaussip.starts.mixtures import checked
+from gaussip.starts.facts import ask_facts
 from gaussip.studies.simulation_model import Setting, draw
+from starting import apart, asked, held_of, start_of
 
 
 @pytest.fixture(scope="module")
 def sorted_data():
     return draw(Setting(n_rows=3000, n_sites=8, delta=4, labelled=0.2), 1)
-
-
-def held_of(X, sites, labels=None, weights=None, K=3):
-    return prepare(X, labels, sites, weights, n_components=K, network="complete").held
-
-
-def start_of(held, K=3, kind="kmeans", seed=0, min_count=5):
-    return found(held, K, kind, [seed], Regularised(0.0, 0.0, min_count))[0]
-
-
-def asked(computation, held, rounded=lambda total: total):
-    """What a computation returns, and its questions: the sites' parts and the total."""
-    questions, ask = [], next(computation)
-    try:
-        while True:
-            parts = ask.part(held)
-            total = rounded(ask.code.decode(ask.code.encode(parts, held.n_sites).sum(axis=0)))
-            questions.append((parts, total))
-            ask = computation.send(total)
-    except StopIteration as end:
-        return end.value, questions
-
-
-def apart(theta, other):
-    return max(np.abs(mine - theirs).max() for mine, theirs in zip(theta, other, strict=True))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -90,8 +59,8 @@ def test_iterations_are_scikit_learn_s(n_groups, monkeypatch):
     facts = answered(ask_facts(3, labelled=False), held, 5)
     Z, size = facts.unit.standard_rows(data.X), lloyd.SEEDS * n_groups
     _, questions = asked(lloyd.ask_groups(facts, n_groups, 4, 5), held)
-    told = np.stack([total for _, total in questions if total.size == size + lloyd.SEEDS])
-    counts, ours = 1500 * told[:, :size].reshape(-1, lloyd.SEEDS, n_groups), told[:, size:]
+    asked_for = np.stack([total for _, total in questions if total.size == size + lloyd.SEEDS])
+    counts, ours = 1500 * asked_for[:, :size].reshape(-1, lloyd.SEEDS, n_groups), asked_for[:, size:]
     whole = np.flatnonzero((counts >= 5).all(axis=(0, 2)))
     assert len(ours) >= 3
     assert len(whole) >= 3
@@ -201,11 +170,11 @@ def test_no_sum_of_fewer_than_min_count_rows_is_ever_asked_for(monkeypatch, n_gr
             rows = (nearest[..., None] == np.arange(n_groups)).sum(axis=0)
             if parts.shape[1] == runs * (n_groups + 1):
                 continue  # counts, and the distances of all rows
-            told = np.abs(parts.reshape(4, runs, n_groups, -1)).max(axis=(0, 3)) > 0
-            assert (rows[told] >= min_count).all()
-            rest = np.where(told, 0, rows).sum(axis=1)  # all know the sum of all rows, so of these together too
+            asked_for = np.abs(parts.reshape(4, runs, n_groups, -1)).max(axis=(0, 3)) > 0
+            assert (rows[asked_for] >= min_count).all()
+            rest = np.where(asked_for, 0, rows).sum(axis=1)  # all know the sum of all rows, so of these together too
             assert ((rest == 0) | (rest >= min_count)).all()
-            few += int((~told).sum())
+            few += int((~asked_for).sum())
     assert few > 5  # there were such groups
 
 
@@ -242,9 +211,9 @@ def test_groups_that_were_found_are_not_lost_again():
         held = held_of(X, np.arange(16) % 2, K=2)
         facts = answered(ask_facts(2, labelled=False), held, 2)
         (groups,), questions = asked(lloyd.ask_groups(facts, 2, seed, 5), held)
-        told = np.stack([total for _, total in questions if total.size == 3 * lloyd.SEEDS])
-        whole = (16 * told[:, : 2 * lloyd.SEEDS].reshape(-1, lloyd.SEEDS, 2) >= 5).all(axis=2)
-        least = np.where(whole, told[:, 2 * lloyd.SEEDS :], np.inf).min()
+        asked_for = np.stack([total for _, total in questions if total.size == 3 * lloyd.SEEDS])
+        whole = (16 * asked_for[:, : 2 * lloyd.SEEDS].reshape(-1, lloyd.SEEDS, 2) >= 5).all(axis=2)
+        least = np.where(whole, asked_for[:, 2 * lloyd.SEEDS :], np.inf).min()
         within = np.trace(groups.scatters, axis1=1, axis2=2).sum() / 16
         assert (groups.counts >= 5).all()
         assert within <= least + 1e-3
@@ -259,116 +228,8 @@ def test_too_few_rows_are_refused():
     assert start_of(held_of(X, None)).weights.shape == (3,)
 
 
-def test_from_labels_is_the_labelled_rows_moments(sorted_data):
-    data = sorted_data
-    held = held_of(data.X * 1e3 + 1e6, data.sites, data.labels)
-    facts = answered(ask_facts(6, labelled=True), held, 8)
-    classes = answered(ask_classes(facts, 5), held, 8)
-    theta = start_of(held, kind="labels")
-    for k in range(3):
-        mine = data.X[data.labels == k] * 1e3 + 1e6
-        assert classes.counts[k] == len(mine)
-        found = classes.means[k] * facts.spread + facts.mean
-        np.testing.assert_allclose(found, mine.mean(axis=0), rtol=1e-10)
-        covariance = classes.scatters[k] / len(mine) * facts.unit.squares
-        np.testing.assert_allclose(covariance, np.cov(mine.T, bias=True), rtol=1e-7, atol=1e-3)
-        np.testing.assert_allclose(theta.means[k], mine.mean(axis=0), rtol=1e-10)
-    np.testing.assert_allclose(theta.weights, classes.counts / classes.counts.sum())
-
-
-def test_a_class_of_few_rows_is_refused_and_named():
-    """Of all sites together; one site alone sends nothing, and one row makes a usable covariance there."""
-    rng = np.random.default_rng(0)
-    X = np.concatenate([rng.normal(-3, 1, (200, 2)), rng.normal(3, 1, (200, 2))])
-    y = np.full(400, None)
-    y[0], y[-4:] = "ill", "well"
-    with pytest.raises(
-        LabelError, match="class 'ill' has 1 labelled row at all sites together, fewer than min_count"
-    ):
-        NetworkGaussianMixture(2, init_params="labels").fit(X, y, sites=np.arange(400) // 100)
-    y[1:4] = "ill"
-    with pytest.raises(LabelError, match="has 4 labelled rows"):
-        NetworkGaussianMixture(2).fit(X, y, sites=np.arange(400) // 100)
-    mixture = NetworkGaussianMixture(2, min_count=4, init_params="labels").fit(X, y, sites=np.arange(400) // 100)
-    np.testing.assert_allclose(mixture.means_[:, 0], [-3, 3], atol=0.3)
-    alone = start_of(held_of(X[:10], None, np.array([0] * 9 + [1]), K=2), 2, kind="labels")
-    assert (np.linalg.eigvalsh(alone.covariances) > 0).all()
-
-
-def test_a_few_unlabelled_rows_are_refused(sorted_data):
-    """All know the sums of all rows, and of each class: what is left must be of enough rows, or of none."""
-    X, sites, labels = sorted_data.X, sorted_data.sites, sorted_data.classes.copy()
-    assert start_of(held_of(X, sites, labels), kind="labels").weights.shape == (3,)
-    for few in (1, 4):
-        labels[:few] = -1
-        with pytest.raises(LabelError, match=f"{few} rows? ha.* no label at all sites .* min_count=5"):
-            start_of(held_of(X, sites, labels), kind="labels")
-    labels[:5] = -1
-    assert start_of(held_of(X, sites, labels), kind="labels").weights.shape == (3,)
-
-
 @pytest.mark.parametrize("rest", range(20, 60))
 def test_groups_of_just_min_count_rows_are_enough(rest):
     """Counts are sums of shares, which are cut: five rows must not become a little less than five."""
     X = np.concatenate([np.random.default_rng(0).normal(size=(rest, 2)), np.full((5, 2), 50.0)])
     assert start_of(held_of(X, np.arange(rest + 5) % 3), 2).weights.min() == pytest.approx(5 / (rest + 5))
-
-
-def test_from_labels_needs_labels_for_every_component(sorted_data):
-    data = sorted_data
-    with pytest.raises(StartError, match="needs labels"):
-        start_of(held_of(data.X, data.sites), kind="labels")
-    only_two = np.where(data.labels == 2, -1, data.labels)
-    with pytest.raises(StartError, match="1 of 3 have none"):
-        start_of(held_of(data.X, data.sites, only_two), kind="labels")
-
-
-def test_components_are_matched_to_the_classes_seen(sorted_data):
-    data = sorted_data
-    only_two = np.where(data.labels == 1, None, np.array(["a", "b", "c", None])[data.labels])
-    held = held_of(data.X, data.sites, only_two)
-    for order in ([2, 0, 1], [1, 2, 0], [0, 1, 2]):
-        shuffled = reorder(data.truth, np.array(order))
-        matched = reorder(shuffled, class_order(held, shuffled, 5, ["a", "c"]))
-        np.testing.assert_array_equal(matched.means[:2], data.truth.means[[0, 2]])
-    theta = start_of(held)
-    for k, name in enumerate("ac"):
-        own = data.X[only_two == name].mean(axis=0)
-        assert cdist(own[None], theta.means).argmin() == k
-
-
-def test_the_first_site_s_start_is_adopted_to_the_last_bit():
-    """And refused by a site that finds another from the same sums."""
-    rng = np.random.default_rng(0)
-    theta = Theta(np.array([0.3, 0.7]), rng.normal(size=(2, 3)), np.stack([np.eye(3)] * 2))
-    unit = Unit.of(rng.normal(size=3), np.array([1e-3, 1.0, 1e6]))
-    theirs = pack(unit.original_theta(theta))
-    for factor in (1.0, 1 + 1e-15):
-        asking = confirmed(theta, unit)
-        next(asking)
-        with pytest.raises(StopIteration) as ended:
-            asking.send(np.ravel(theirs * factor))
-        np.testing.assert_array_equal(pack(ended.value.value), theirs * factor)
-    for wrong in (theirs * (1 + 1e-4), theirs * np.nan):
-        asking = confirmed(theta, unit)
-        next(asking)
-        with pytest.raises(DisagreementError, match="the first site sent another start than this site finds"):
-            asking.send(np.ravel(wrong))
-
-
-def test_given_values_are_checked():
-    begin = Theta(np.full(2, 0.5), np.zeros((2, 3)), np.stack([np.eye(3)] * 2))
-    assert checked(begin, 2, 3) is begin
-    nearly = begin._replace(covariances=begin.covariances + np.triu(np.full((3, 3), 1e-18)))
-    assert checked(nearly, 2, 3) is nearly
-    for wrong, words in (
-        ({"weights": np.array([0.5, 0.6])}, "sum to one"),
-        ({"weights": np.array([1.5, -0.5])}, "positive"),
-        ({"weights": np.array([1.0])}, r"shape \(1,\); 2 components and 3 features need \(2,\)"),
-        ({"means": np.full((2, 3), np.nan)}, "not finite"),
-        ({"means": np.zeros((3, 2))}, "shape"),
-        ({"covariances": np.stack([np.eye(3), -np.eye(3)])}, r"covariances_init\[1\]"),
-        ({"covariances": np.stack([np.triu(np.ones((3, 3)))] * 2)}, "symmetric"),
-    ):
-        with pytest.raises(StartError, match=words):
-            checked(begin._replace(**wrong), 2, 3)

@@ -77,11 +77,12 @@ class Summed(NamedTuple):
     """How moments at a mixture are summed."""
 
     theta: Theta  #: with a site axis of length one
-    mass: Array | float | None  #: of all rows, (...); None: in limbs
+    mass: Array | float  #: of all rows, (...)
+    in_limbs: bool = False  #: where other words could not hold the numbers
 
     def code(self) -> Fixed | Wide:
         """How the numbers of a part become words."""
-        if self.mass is None:
+        if self.in_limbs:
             return LIMBS
         K, p = self.theta.means.shape[-2:]
         width = (p + 1) * (p + 2) // 2
@@ -97,18 +98,16 @@ class Summed(NamedTuple):
         """The numbers that each site adds, (..., M, K f + 3), for moments with leading axes (..., M)."""
         xp = namespace(moments.sums)
         sums = self._about(moments.sums) / self._size()
-        height, mass = moments.log_likelihood, moments.mass
+        height = moments.log_likelihood
         limit, highest = LIMBS.limit, LIMBS.limit
-        if self.mass is not None:
+        if not self.in_limbs:
             limit, highest = float(Fixed(BITS).limit(n_sites)), float(Fixed(0).limit(n_sites))
         fits = xp.all(xp.abs(sums) < limit, axis=(-2, -1)) & (xp.abs(height) < highest)  # False for NaN
         sums = xp.where(fits[..., None, None], sums, xp.zeros_like(sums))
         height = xp.where(fits, height, xp.zeros_like(height))
-        lost = xp.astype(~fits, height.dtype)
         whole = xp.floor(height)
-        last = [height, mass, lost] if self.mass is None else [whole, height - whole, lost]
-        flat = xp.reshape(sums, (*mass.shape, -1))
-        return xp.concat([flat, xp.stack(last, axis=-1)], axis=-1)
+        last = xp.stack([whole, height - whole, xp.astype(~fits, height.dtype)], axis=-1)
+        return xp.concat([xp.reshape(sums, (*height.shape, -1)), last], axis=-1)
 
     def pooled(self, total: Array) -> Pooled:
         """The moments of all rows, about each component's mean, of the total's numbers (..., K f + 3)."""
@@ -116,7 +115,7 @@ class Summed(NamedTuple):
         total, size = total[..., None, :], self._size()
         sums = xp.reshape(total[..., :-WORDS], (*total.shape[:-1], *size.shape[-2:])) * size
         first, second, lost = (total[..., n] for n in range(-WORDS, 0))
-        mass, height = (second, first) if self.mass is None else (self._mass(first), first + second)
+        mass, height = self._mass(first), first + second
         psi = sums / mass[..., None, None]
         return Pooled(psi, mass, xp.where(lost > 0, xp.full_like(height, xp.nan), height / mass))
 
@@ -133,8 +132,6 @@ class Summed(NamedTuple):
         spread = xp.sqrt(xp.linalg.diagonal(self.theta.covariances))
         one = xp.ones_like(spread[..., :1])
         units = xp.concat([one, spread, vech(spread[..., :, None] * spread[..., None, :])], axis=-1)
-        if self.mass is None:
-            return units
         expected = self.theta.weights * self._mass(self.theta.weights[..., 0])[..., None]
         return units * expected[..., None]
 
@@ -162,9 +159,9 @@ def together(summed: Summed, moments: Moments) -> Pooled:
 
     pooled = by(summed)
     lost = ~xp.isfinite(pooled.log_likelihood)
-    if summed.mass is None or not bool(xp.any(lost)):
+    if not bool(xp.any(lost)):
         return pooled
-    other = by(summed._replace(mass=None))
+    other = by(summed._replace(in_limbs=True))
     return Pooled(
         xp.where(lost[..., None, None], other.psi, pooled.psi), pooled.mass,
         xp.where(lost, other.log_likelihood, pooled.log_likelihood),

@@ -70,8 +70,7 @@ class FitBySums(SumsPhase):
         return self._found
 
     def _summed(self) -> Summed:
-        summed = self._algorithm.summed(self.state)
-        return summed._replace(mass=None) if self._in_limbs else summed
+        return self._algorithm.summed(self.state)._replace(in_limbs=self._in_limbs)
 
     def _take(self, total: NDArray) -> None:
         pooled = self._counted(total) if self._counting else self._pooled(total)
@@ -102,12 +101,11 @@ class FitBySums(SumsPhase):
 
     def _pooled(self, total: NDArray) -> Pooled | None:
         """None where the question is to be asked again, with words that hold more."""
-        summed = self._summed()
-        pooled = summed.pooled(total)
-        if summed.mass is not None and not np.isfinite(pooled.log_likelihood).all():
+        pooled = self._summed().pooled(total)
+        if not self._in_limbs and not np.isfinite(pooled.log_likelihood).all():
             self._in_limbs = True
             return None
-        return pooled._replace(mass=self.state.mass[..., None])
+        return pooled
 
     def _short(self, number: int, support: NDArray) -> CollapseError:
         return support_error(number, support, self._algorithm, self._task.classes)

@@ -231,8 +231,9 @@ class SumsPhase(Phase):
 
     def _apart(self, what: str) -> TamperingError:
         return TamperingError(
-            f"{what}: a site on the way, or that site itself, tells sites different things, or runs other software. "
-            "Nothing more is sent; compare versions and the audits of the sites named, then start over at all sites"
+            f"{what}: a site on the way, or that site itself, sends different things to different sites, or runs "
+            "other software. Nothing more is sent; compare versions and the audits of the sites named, then start "
+            "over at all sites"
         )
 
     def _sum(self, way: Way) -> Sum:

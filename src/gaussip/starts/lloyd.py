@@ -82,19 +82,19 @@ def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: boo
         refuse_impossible(
             np.abs(counts.sum(axis=1) - rows) < ROUNDED * rows, "groups hold more or fewer rows than all"
         )
-        told = _told(counts, min_count)
-        better, before = told.all(axis=1) & (apart < apart_there), apart_there.min()
+        asked = _asked_for(counts, min_count)
+        better, before = asked.all(axis=1) & (apart < apart_there), apart_there.min()
         reached[better], apart_there[better] = centres[better], apart[better]
         if apart_there.min() > (1 - WORTH) * before or iteration == MOST - 1:
             break
 
-        def summed(held: Held, here: NDArray = here, told: NDArray = told) -> NDArray:
-            sums = np.where(told[..., None], passes.at(here, held)[0][..., 1 : 1 + p], 0.0)
+        def summed(held: Held, here: NDArray = here, asked: NDArray = asked) -> NDArray:
+            sums = np.where(asked[..., None], passes.at(here, held)[0][..., 1 : 1 + p], 0.0)
             return np.asarray(sums.reshape(len(sums), -1))
 
         total = (yield Ask(summed, PRECISE, about)).reshape(centres.shape)
-        centres = total / np.where(told, counts / rows, 1.0)[..., None]
-        for run, k in np.argwhere(~told).tolist():  # next to the largest group
+        centres = total / np.where(asked, counts / rows, 1.0)[..., None]
+        for run, k in np.argwhere(~asked).tolist():  # next to the largest group
             apart_each = np.sqrt(max(float(apart[run]), 0.0) / p)
             centres[run, k] = centres[run, int(counts[run].argmax())] + apart_each * _drawn(draws[run], (p,))
     found = np.isfinite(apart_there)
@@ -115,17 +115,17 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray:
     return rng.standard_normal(shape).round(9)
 
 
-def _told(counts: NDArray, min_count: int) -> NDArray:
+def _asked_for(counts: NDArray, min_count: int) -> NDArray:
     """The groups (R, K) of each run whose sums are asked for.
 
     All know the sum of all rows, so what is left of it is that of the groups left out: these must have enough rows
     together, or none.
     """
-    told = enough(counts, min_count)
-    for mine, here in zip(told, counts, strict=True):
+    asked = enough(counts, min_count)
+    for mine, here in zip(asked, counts, strict=True):
         while mine.any() and (rest := here[~mine].sum()) > ROUNDED and not enough(rest, min_count):
             mine[np.where(mine, here, np.inf).argmin()] = False
-    return np.asarray(told)
+    return np.asarray(asked)
 
 
 def _groups(passes: _Passes, centres: NDArray, rows: float) -> Replicated[list[Groups]]:
