@@ -107,7 +107,9 @@ def test_a_site_that_lost_more_than_can_be_told_again(tmp_path):
         sites.start()
         ready(sites)
         runs = sites.folders / "s0" / "runs"
+        sites.signal("s0", signal.SIGSTOP)  # a file that is copied must not be renamed meanwhile
         shutil.copytree(runs, tmp_path / "copy")
+        sites.signal("s0", signal.SIGCONT)
         before = sites.status("s0")["round"]
         sites.until_round("s0", before + 200)
         sites.signal("s0", signal.SIGKILL)
