@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gaussip.mixture.owners import Owners
 from gaussip.phases.program import Program
 from gaussip.phases.task import LocalData
 from gaussip.rows.problem import seeds_of
@@ -13,7 +14,8 @@ def settings(algorithm="mnem", seed=3, **changed):
     network_seed, start_seed = seeds_of(seed, 1)
     found = {
         "network": "ring", "mixing": "row", "network_seed": network_seed, "algorithm": algorithm, "eta": 0.05,
-        "n_components": 3, "n_features": 3, "labelled": True, "start": "kmeans", "seed": start_seed, "scale": False,
+        "n_components": 3, "n_features": 3, "owners": Owners.one_each(3), "start": "kmeans", "seed": start_seed,
+        "scale": False,
         "reg_covar": 1e-6, "weighting": "rows", "max_rounds": 60, "tol": 1e-6, "min_count": 2,
     }  # fmt: skip
     return found | changed

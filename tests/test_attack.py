@@ -31,7 +31,7 @@ def federation(algorithm, **changed):
     data = draw(Setting(n_rows=800, n_sites=8, n_features=2, delta=2, labelled=0.0), 5)
     rows = [X if m != SMALL else X[:6] for m, X in enumerate(data.by_site(data.X))]
     start = Theta(np.full(3, 1 / 3), data.truth.means + 0.3, np.stack([np.cov(np.concatenate(rows).T)] * 3))
-    found = {"n_features": 2, "labelled": False, "start": start, "max_rounds": 40, "reg_covar": 0.0}
+    found = {"n_features": 2, "owners": None, "start": start, "max_rounds": 40, "reg_covar": 0.0}
     return make_task(NAMES, **settings(algorithm, **found | changed)), [LocalData(X, None, None) for X in rows], start
 
 

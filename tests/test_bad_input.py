@@ -28,8 +28,6 @@ def test_settings_are_checked_without_sites_too(data):
 @pytest.mark.parametrize(
     ("settings", "fit", "error", "words"),
     [
-        ({}, {"cells": {(3, 1): np.nan, (4, 1): np.nan, (5, 2): np.nan}}, DataError,
-         "3 missing values .*: 2 in 'column 1', 1 in 'column 2'"),
         ({}, {"cells": {(3, 0): np.inf}}, DataError, "1 infinite values .* in 'column 0'"),
         ({"n_components": 5000}, {}, DataError, "n_components=5000 is more than"),
         ({}, {"y": "five"}, LabelError, "5 classes .* but n_components=3"),

@@ -149,7 +149,7 @@ def test_numbers_too_large_for_one_word_are_summed_again_in_more():
     data = draw(Setting(n_rows=900, n_sites=3), 1)
     start = paper_start(data.truth, 0.3, np.random.default_rng(1))
     start = start._replace(covariances=start.covariances * 1e-5)
-    changed = {"n_features": 6, "labelled": False, "start": start, "max_rounds": 300, "tol": 1e-12, "reg_covar": 0.0}
+    changed = {"n_features": 6, "owners": None, "start": start, "max_rounds": 300, "tol": 1e-12, "reg_covar": 0.0}
     task = make_task(tuple("abc"), **settings("masked", **changed))
     programs, in_limbs = [Program(task, m, LocalData(X, None, None)) for m, X in enumerate(data.by_site(data.X))], []
     for program in programs:
@@ -180,7 +180,7 @@ def test_an_extrapolated_point_with_too_few_rows_is_refused_and_does_not_end_the
     X = np.concatenate([rng.normal(size=(300, 1)), rng.normal(size=(small, 1)) * 0.7 + 2.2 + rng.random() * 1.5])
     X = [X[np.arange(len(X)) % 3 == m] for m in range(3)]
     start = Theta(np.array([0.9, 0.1]), np.array([[0.0], [2.5]]), np.ones((2, 1, 1)))
-    found = {"n_features": 1, "n_components": 2, "labelled": False, "start": start, "reg_covar": 1e-6}
+    found = {"n_features": 1, "n_components": 2, "owners": None, "start": start, "reg_covar": 1e-6}
     task = make_task(tuple("abc"), **settings("masked", **found | {"min_count": 5, "max_rounds": 3000, "tol": 1e-7}))
     programs = run_all(task, [LocalData(one, None, None) for one in X])
     rows = Rows.of_sites(X)
@@ -218,7 +218,7 @@ def test_what_a_simulation_says_was_exchanged_is_what_sites_exchange():
     kept = (data.classes != 2) | (np.cumsum(data.classes == 2) <= 30)
     X = [data.X[kept & (data.sites == m)] for m in range(4)]
     start = Theta(np.array([0.48, 0.45, 0.07]), data.truth.means, np.stack([np.eye(6)] * 3))
-    changed = {"n_features": 6, "labelled": False, "start": start, "max_rounds": 6, "tol": 0.0}
+    changed = {"n_features": 6, "owners": None, "start": start, "max_rounds": 6, "tol": 0.0}
     for min_count, more in ((2, 1), (20, 6)):  # sums that count rows
         task = make_task(tuple("abcd"), **settings("masked", **changed | {"min_count": min_count}))
         programs = run_all(task, [LocalData(one, None, None) for one in X])

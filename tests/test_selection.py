@@ -50,7 +50,7 @@ def test_a_split_and_a_merger_keep_the_mixture_s_mean_and_covariance(data):
 def held_of(data, K=3, min_count=5):
     """The rows, what all sites know of them, and how they climb."""
     held = prepare(data.X, None, NAMES[data.sites], n_components=K, network="complete").held
-    facts = answered(ask_facts(3, labelled=False), held, 5)
+    facts = answered(ask_facts(3, 0), held, 5)
     return held, facts, climb.Rule(facts.unit, float(facts.mass), np.zeros(3), min_count)
 
 

@@ -76,7 +76,7 @@ def test_stopping_together_waits_until_all_have_settled(dataset, rows, start):
 
 
 def test_unlabelled_sites_and_given_starts(dataset, start):
-    free = run_all(make_task(NAMES, **settings("exact", labelled=False)), local_data(dataset, labelled=False))
+    free = run_all(make_task(NAMES, **settings("exact", owners=None)), local_data(dataset, labelled=False))
     mixture = NetworkGaussianMixture(3, algorithm="exact", max_rounds=60, random_state=3)
     with pytest.warns(UserWarning, match="not converged"):
         mixture.fit(dataset.X, sites=np.array(NAMES)[dataset.sites])
@@ -180,7 +180,7 @@ def test_a_site_without_labelled_rows_may_count_nothing(dataset):
 def test_a_collapse_ends_all_sites_in_the_same_round(name):
     data = draw(Setting(n_rows=300, n_sites=5, n_features=3, labelled=0.0), 1)
     far = Theta(np.full(3, 1 / 3), np.array([[0.0, 0, 0], [1, 1, 1], [1e3, 1e3, 1e3]]), np.stack([np.eye(3)] * 3))
-    task = make_task(NAMES, **settings(name, labelled=False, start=far, max_rounds=6000, eta=0.5, tol=0.0))
+    task = make_task(NAMES, **settings(name, owners=None, start=far, max_rounds=6000, eta=0.5, tol=0.0))
     programs = run_all(task, local_data(data, labelled=False))
     assert len({program.exchanges for program in programs}) == 1
     for program in programs:
@@ -196,8 +196,8 @@ def test_a_collapse_ends_all_sites_in_the_same_round(name):
 def test_refusals(dataset):
     few = LocalData(dataset.X[:4], None, None)
     with pytest.raises(DataError, match=r"the table has 4 rows that count, fewer than min_count=5"):
-        refuse_few(few, make_task(NAMES, **settings(labelled=False, min_count=5)))
-    refuse_few(few, make_task(NAMES, **settings("masked", labelled=False, min_count=5)))  # sums hide them
+        refuse_few(few, make_task(NAMES, **settings(owners=None, min_count=5)))
+    refuse_few(few, make_task(NAMES, **settings("masked", owners=None, min_count=5)))  # sums hide them
     lone = [own._replace(labels=np.where(np.arange(len(own.X)) < 30, 0, -1)) for own in local_data(dataset)]
     lone[3].labels[31] = 1
     for program in run_all(make_task(NAMES, **settings("masked", classes=("well", "ill", "x"))), lone):
@@ -236,7 +236,7 @@ def test_what_a_neighbour_cannot_have_sent(dataset):
 def test_a_collapse_in_the_last_round_is_no_success():
     data = draw(Setting(n_rows=300, n_sites=5, n_features=3, labelled=0.0), 1)
     far = Theta(np.full(3, 1 / 3), np.array([[0.0, 0, 0], [1, 1, 1], [1e3, 1e3, 1e3]]), np.stack([np.eye(3)] * 3))
-    rows, change = local_data(data, labelled=False), {"labelled": False, "start": far, "eta": 0.5, "tol": 0.0}
+    rows, change = local_data(data, labelled=False), {"owners": None, "start": far, "eta": 0.5, "tol": 0.0}
     whole = run_all(make_task(NAMES, **settings("mnem", max_rounds=6000, **change)), rows)
     collapses = (program.phase._collapse for program in whole)
     first = min(collapse.round for collapse in collapses if collapse is not None)

@@ -27,7 +27,7 @@ def test_facts_are_those_of_the_pooled_rows(sorted_data, weighted):
     X = np.column_stack([sorted_data.X * np.geomspace(1e-3, 1e3, 6) + 1e5, np.full(3000, 0.1)])
     v = np.random.default_rng(0).uniform(0.5, 2, 3000) if weighted else np.ones(3000)
     held = held_of(X, sorted_data.sites, sorted_data.labels, v if weighted else None)
-    facts = answered(ask_facts(7, labelled=True), held, 8)
+    facts = answered(ask_facts(7, n_classes=3), held, 8)
     mean = np.average(X, axis=0, weights=v)
     variance = np.average((X - mean) ** 2, axis=0, weights=v)
     np.testing.assert_allclose(facts.mean, mean, rtol=1e-14)
@@ -36,7 +36,7 @@ def test_facts_are_those_of_the_pooled_rows(sorted_data, weighted):
     assert facts.rows == facts.mass == pytest.approx(v.sum())
     by_class = np.bincount(sorted_data.labels + 1, v)[1:]
     np.testing.assert_allclose(facts.class_counts, by_class)
-    few = answered(ask_facts(7, labelled=False, located=False), held, 8)
+    few = answered(ask_facts(7, n_classes=0, located=False), held, 8)
     assert few.rows == facts.rows
     assert np.isnan(few.mean).all()
 
@@ -56,7 +56,7 @@ def test_iterations_are_scikit_learn_s(n_groups, monkeypatch):
     monkeypatch.setattr(lloyd, "NARROW", 1e-9)  # so that no row counts to two groups
     data = draw(Setting(n_rows=1500, n_sites=5, n_features=3, delta=2.5), 7)
     held = held_of(data.X, data.sites)
-    facts = answered(ask_facts(3, labelled=False), held, 5)
+    facts = answered(ask_facts(3, 0), held, 5)
     Z, size = facts.unit.standard_rows(data.X), lloyd.SEEDS * n_groups
     _, questions = asked(lloyd.ask_groups(facts, n_groups, 4, 5), held)
     asked_for = np.stack([total for _, total in questions if total.size == size + lloyd.SEEDS])
@@ -77,7 +77,7 @@ def test_kmeans_is_as_good_as_scikit_learn_s():
     rng = np.random.default_rng(3)
     X = rng.uniform(-8, 8, size=(8, 2))[rng.integers(8, size=1600)] + rng.normal(size=(1600, 2))
     held = held_of(X, np.arange(1600) % 4)
-    facts = answered(ask_facts(2, labelled=False), held, 4)
+    facts = answered(ask_facts(2, 0), held, 4)
     theirs = KMeans(8, n_init=10, random_state=0).fit(facts.unit.standard_rows(X)).inertia_
     for seed in range(5):
         (groups,) = answered(lloyd.ask_groups(facts, 8, seed, 5), held, 4)
@@ -86,7 +86,7 @@ def test_kmeans_is_as_good_as_scikit_learn_s():
 
 def test_groups_are_the_moments_of_their_rows(sorted_data):
     held = held_of(sorted_data.X, sorted_data.sites)
-    facts = answered(ask_facts(6, labelled=False), held, 8)
+    facts = answered(ask_facts(6, 0), held, 8)
     (groups,) = answered(lloyd.ask_groups(facts, 3, 0, 5), held, 8)
     Z = facts.unit.standard_rows(sorted_data.X)
     labels = KMeans(3, init=groups.means, n_init=1, max_iter=1, tol=0).fit(Z).labels_
@@ -119,7 +119,7 @@ def test_the_order_of_components_does_not_depend_on_the_last_digit():
     """Far apart, all runs end in the same groups, in one order or the other; sums differ by who has which rows."""
     rng = np.random.default_rng(0)
     held = held_of(np.concatenate([rng.normal(-4, 1, (100, 2)), rng.normal(4, 1, (100, 2))]), np.arange(200) % 4)
-    facts = answered(ask_facts(2, labelled=False), held, 4)
+    facts = answered(ask_facts(2, 0), held, 4)
     for seed in range(5):
         means = []
         for _ in range(10):
@@ -151,7 +151,7 @@ def outliers():
 def test_no_sum_of_fewer_than_min_count_rows_is_ever_asked_for(monkeypatch, n_groups, min_count):
     X, sites = outliers()
     held, tried = held_of(X, sites), []
-    facts = answered(ask_facts(2, labelled=False), held, 4)
+    facts = answered(ask_facts(2, 0), held, 4)
     Z, at = facts.unit.standard_rows(X), lloyd._Passes.at
 
     def watched(self, centres, held):
@@ -209,7 +209,7 @@ def test_groups_that_were_found_are_not_lost_again():
         rng = np.random.default_rng(seed)
         X = rng.standard_t(2, size=(16, 2))
         held = held_of(X, np.arange(16) % 2, K=2)
-        facts = answered(ask_facts(2, labelled=False), held, 2)
+        facts = answered(ask_facts(2, 0), held, 2)
         (groups,), questions = asked(lloyd.ask_groups(facts, 2, seed, 5), held)
         asked_for = np.stack([total for _, total in questions if total.size == 3 * lloyd.SEEDS])
         whole = (16 * asked_for[:, : 2 * lloyd.SEEDS].reshape(-1, lloyd.SEEDS, 2) >= 5).all(axis=2)

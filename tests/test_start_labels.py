@@ -27,7 +27,7 @@ def sorted_data():
 def test_from_labels_is_the_labelled_rows_moments(sorted_data):
     data = sorted_data
     held = held_of(data.X * 1e3 + 1e6, data.sites, data.labels)
-    facts = answered(ask_facts(6, labelled=True), held, 8)
+    facts = answered(ask_facts(6, n_classes=3), held, 8)
     classes = answered(ask_classes(facts, 5), held, 8)
     theta = start_of(held, kind="labels")
     for k in range(3):

@@ -211,6 +211,10 @@ class DiagnosisWarning(UserWarning):
     """A fit that may not be trusted; `gaussip.findings.diagnose` says more."""
 
 
+class MissingCellsWarning(UserWarning):
+    """Rows or features that missing cells leave with too little."""
+
+
 class SlowKernelWarning(UserWarning):
     """A faster way to compute is not available on this machine."""
 

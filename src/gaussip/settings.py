@@ -54,6 +54,10 @@ _SHARE = _number("in [0, 1), the target's share of each covariance", lambda v: 0
 
 SETTINGS: dict[str, Setting] = {
     "n_components": Setting(1, "Number of components K.", _whole(1), "--components", "components"),
+    "components_per_class": Setting(
+        1, "Components of each class, where rows have labels.", _whole(1), "--components-per-class",
+        "components_per_class",
+    ),
     "algorithm": Setting(
         "masked", "masked, exact, mnem, nnem, dem, ngd, local or em.", option="--algorithm", key="algorithm"
     ),

@@ -93,9 +93,9 @@ def table(columns: list[str], rows: list[list[str]], title: str | None = None, t
 
 def component_names(mixture: Any) -> list[str]:
     """How people see the components: by class where there is one, else by number."""
-    classes = [str(name) for name in mixture.classes_]
-    others = [f"component {k}" for k in range(len(classes), mixture.n_components)]
-    return classes + [f"{name} (unlabelled)" if name in classes else name for name in others]
+    from gaussip.mixture.owners import component_names as names_of
+
+    return names_of(mixture.classes_.tolist(), mixture.class_of_component_)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """gaussip predict."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -48,18 +48,19 @@ def run(
     if table.num_columns != mixture.n_features_in_:
         raise DataError(f"the model has {mixture.n_features_in_} features, the table {table.num_columns} columns")
     X = table if features else np.column_stack([column.to_numpy() for column in table.columns])
-    probabilities, densities = mixture._responsibilities(X)
+    shares, densities = mixture._responsibilities(X)
+    probabilities = mixture._of_outcomes(shares)
     best = probabilities.argmax(axis=1)
-    names = component_names(mixture)
-    every = len(mixture.classes_) == mixture.n_components
-    columns = {"prediction": mixture.classes_[best] if every else np.array(names)[best]}
+    outcomes = mixture._outcomes()
+    names = [str(name) for name in outcomes] if len(mixture.classes_) else component_names(mixture)
+    columns: dict[str, Any] = {"prediction": outcomes[best] if len(mixture.classes_) else np.array(names)[best]}
     columns |= {f"probability of {name}": probabilities[:, k] for k, name in enumerate(names)}
     columns["log-density"] = densities
     if out is not None:
         write_table(out, columns)
         counts = np.bincount(best, minlength=len(names))
-        shares = ", ".join(f"{count} {name}" for count, name in zip(counts, names, strict=True))
-        text = f"{table.num_rows} rows: {shares}; written to {out}"
+        found = ", ".join(f"{count} {name}" for count, name in zip(counts, names, strict=True))
+        text = f"{table.num_rows} rows: {found}; written to {out}"
     else:
         buffer = io.BytesIO()
         pa.csv.write_csv(pa.table(columns), buffer)

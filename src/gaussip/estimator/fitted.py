@@ -11,10 +11,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gaussip.arrays import NDArray, precision_factor
 from gaussip.errors import SettingError
 from gaussip.inference import intervals
+from gaussip.mixture.conditional import Imputed, drawn, imputed
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.sampling import sample
 from gaussip.mixture.theta import Theta, n_parameters
 from gaussip.rows.checks import check_cells, feature_names
+
+NONE = "none"  # the class of rows of a free component
 
 
 class FittedMixture:
@@ -27,6 +30,7 @@ class FittedMixture:
     means_: NDArray
     covariances_: NDArray
     classes_: NDArray
+    class_of_component_: NDArray
     converged_: bool
     n_rounds_: int
     history_: dict[str, NDArray]
@@ -37,22 +41,71 @@ class FittedMixture:
 
     def _responsibilities(self, X: Any) -> tuple[NDArray, NDArray]:
         check_is_fitted(self)
+        return responsibilities(self._table(X), self._theta())
+
+    def _table(self, X: Any) -> NDArray:
+        """Rows, checked; missing cells are NaN."""
         X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
         check_cells(X, feature_names(self))
-        return responsibilities(X, self._theta())
+        return np.asarray(X)
 
-    def _named(self, components: NDArray) -> NDArray:
-        """Classes if every component has a class, else component numbers."""
-        every = len(self.classes_) == self.n_components
-        return np.asarray(self.classes_[components]) if every else components
+    def _outcomes(self) -> NDArray:
+        """What a row can be: a class, or of none where components are free; without classes a component."""
+        if not len(self.classes_):
+            return np.arange(len(self.weights_))
+        if (self.class_of_component_ >= 0).all():
+            return np.asarray(self.classes_)
+        none = NONE if self.classes_.dtype.kind in "UO" else -1
+        return np.array([*self.classes_.tolist(), none])
+
+    def _of_outcomes(self, shares: NDArray) -> NDArray:
+        """The probability of each outcome, (n, C), from those of the components, (n, K)."""
+        if not len(self.classes_) or len(self.classes_) == shares.shape[1]:
+            return shares
+        outcomes = self._outcomes()
+        place = np.where(self.class_of_component_ < 0, len(outcomes) - 1, self.class_of_component_)
+        return np.asarray(shares @ (place[:, None] == np.arange(len(outcomes))))
 
     def predict(self, X: Any) -> NDArray:
-        """The most probable class of each row if every component has a class, else its component, (n,)."""
-        return self._named(self._responsibilities(X)[0].argmax(axis=1))
+        """The most probable class of each row, (n,), or its component where there are no classes.
+
+        Where components are of no class, their rows are of class "none" (-1, where classes are numbers).
+        """
+        return np.asarray(self._outcomes()[self.predict_proba(X).argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> NDArray:
+        """The probability of each class, (n, C), and last of none of them where components are free; or of each
+        component where there are no classes.
+        """
+        return self._of_outcomes(self._responsibilities(X)[0])
+
+    def component_proba(self, X: Any) -> NDArray:
         """The probability of each component, (n, K)."""
         return self._responsibilities(X)[0]
+
+    def impute(self, X: Any, *, n_draws: int | None = None, random_state: Any = None) -> Imputed | list[NDArray]:
+        """Fill in missing cells, from their distribution given the cells that are observed.
+
+        Parameters
+        ----------
+        n_draws : None for the conditional means with their standard deviations; a number for as many tables whose
+            missing cells are drawn at random, for multiple imputation
+        random_state : of the draws; the estimator's by default
+
+        Returns
+        -------
+        ``values`` and ``deviations``, (n, p) each; or a list of ``n_draws`` tables (n, p)
+        """
+        check_is_fitted(self)
+        X = self._table(X)
+        shares = responsibilities(X, self._theta())[0]
+        if n_draws is None:
+            return imputed(X, self._theta(), shares)
+        if not isinstance(n_draws, Integral) or n_draws < 1:
+            raise SettingError(f"n_draws={n_draws!r} must be a whole number of at least 1, or None")
+        seed = check_random_state(self.random_state if random_state is None else random_state).randint(2**31)
+        rngs = np.random.default_rng(seed).spawn(int(n_draws))
+        return [drawn(X, self._theta(), shares, rng) for rng in rngs]
 
     def score_samples(self, X: Any) -> NDArray:
         """The log-density of each row, (n,)."""
@@ -80,7 +133,8 @@ class FittedMixture:
             raise SettingError(f"n_samples={n_samples!r} must be a whole number of at least 1")
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         X, components = sample(self._theta(), n_samples, rng)
-        return X, self._named(components)
+        outcomes = self._outcomes()
+        return X, np.asarray(outcomes[self.class_of_component_[components] if len(self.classes_) else components])
 
     def uncertainty(
         self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None, robust: bool = False

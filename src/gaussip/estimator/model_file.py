@@ -15,7 +15,7 @@ from gaussip.networks.weights import in_order
 from gaussip.simulation.history import History
 
 KEPT = ("weights_", "means_", "covariances_", "site_weights_", "site_means_", "site_covariances_",
-        "sites_", "site_mass_", "classes_")  # fmt: skip
+        "sites_", "site_mass_", "classes_", "class_of_component_")  # fmt: skip
 Model = TypeVar("Model")
 
 

@@ -15,7 +15,8 @@ from gaussip.phases.base import run
 from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Program
 from gaussip.phases.task import LocalData, make_task
-from gaussip.rows.checks import check_row_weights, check_sites_filled, encode_labels
+from gaussip.rows.checks import check_row_weights, check_sites_filled
+from gaussip.rows.labels import encode_labels
 from gaussip.rows.problem import seeds_of
 from gaussip.rows.sites import by_column
 from gaussip.simulation.history import MPI, History
@@ -57,7 +58,9 @@ def fit(
             )
         )
     mixture._check_settings()
-    labels, classes = encode_labels(y, len(X), mixture.n_components, mixture.unlabelled_weight)
+    labels = encode_labels(
+        y, len(X), mixture.n_components, mixture.unlabelled_weight, mixture.components_per_class
+    )  # fmt: skip
     weights = check_row_weights(sample_weight, len(X))
     if weights is not None:
         check_sites_filled(np.bincount(codes, weights), names.tolist())
@@ -66,12 +69,16 @@ def fit(
         tuple(names.tolist()), network=mixture.network, mixing=mixture.mixing, network_seed=network_seed,
         algorithm=mixture.algorithm, eta=mixture.eta, accelerate=mixture.accelerate,
         n_components=mixture.n_components, n_features=X.shape[1],
-        labelled=labels is not None, start=mixture.init_params, seed=start_seed, scale=False,
+        owners=None if labels.codes is None else labels.owners, start=mixture.init_params, seed=start_seed,
+        scale=False, classes=tuple(map(str, labels.classes)),
         reg_covar=mixture.reg_covar, weighting=mixture.weighting, max_rounds=mixture.max_rounds, tol=mixture.tol,
         min_count=mixture.min_count, shrinkage=mixture.shrinkage, unlabelled_weight=mixture.unlabelled_weight,
     )  # fmt: skip
     mine = codes == communicator.Get_rank()
-    local = LocalData(X[mine], None if labels is None else labels[mine], None if weights is None else weights[mine])
+    local = LocalData(
+        X[mine], None if labels.codes is None else labels.codes[mine], None if weights is None else weights[mine],
+        labels.sets,
+    )  # fmt: skip
     program = Program(task, communicator.Get_rank(), local)
     exchange = Mpi(communicator)
     program.start()
@@ -82,7 +89,8 @@ def fit(
     gathered = _gathered(communicator, program.results["fit"], exchange.bytes_sent, mass)
     if gathered is None:
         return False
-    mixture.sites_, mixture.classes_ = names, classes
+    mixture.sites_, mixture.classes_ = names, labels.classes
+    mixture.class_of_component_ = labels.owners.classes(mixture.n_components)
     agreed = program.results["start"]
     masses = gathered[:, 2]
     mixture.shrinkage_target_ = agreed.target if mixture.shrinkage else None

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +20,8 @@ from gaussip.estimator.progress import logging_progress
 from gaussip.estimator.spending import Spending
 from gaussip.findings.at_fit import certain, rounds_needed, swings
 from gaussip.mixture.theta import Theta, consensus, pack, place, reorder
+from gaussip.rows.checks import feature_names
+from gaussip.rows.labels import check_components_per_class
 from gaussip.rows.moments import Shrinkage, shrinkage_of
 from gaussip.rows.problem import Problem, prepare, seeds_of
 from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
@@ -38,6 +40,9 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     ----------
     n_components : int
         K.
+    components_per_class : int or dict
+        The components of each class, or of each by name (one for the others): a class may then have any shape. With
+        more components than these the rest are of no class.
     algorithm : str
         ``"masked"`` (the pooled estimate at every site, by sums that hide each site's part), ``"exact"`` (the same
         by gossip), the paper's ``"mnem"``, ``"nnem"``, ``"dem"`` and ``"ngd"``, ``"local"`` (each site alone) or
@@ -90,8 +95,8 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     site_weights_, site_means_, site_covariances_ : the same with a first axis over sites
     sites_ : (M,) names of the sites, sorted
     site_mass_ : (M,) their rows, by weight
-    classes_ : (C,) labels seen in y; component k is class ``classes_[k]``. With fewer classes than components
-        `predict` gives component numbers, which need not be the classes' names
+    classes_ : (C,) labels seen in y, sorted; a class's components stand side by side, in that order
+    class_of_component_ : (K,) the place in ``classes_`` of each component's class; -1 where it has none
     shrinkage_target_ : (p, p), what covariances are drawn towards; None without shrinkage
     n_rounds_ : int
     converged_ : bool
@@ -122,6 +127,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self,
         n_components: int = default("n_components"),
         *,
+        components_per_class: int | Mapping[Any, int] = default("components_per_class"),
         algorithm: str = default("algorithm"),
         network: Any = default("network"),
         mixing: str = default("mixing"),
@@ -145,6 +151,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         verbose: int = default("verbose"),
     ) -> None:
         self.n_components = n_components
+        self.components_per_class = components_per_class
         self.algorithm = algorithm
         self.network = network
         self.mixing = mixing
@@ -188,6 +195,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         refuse_unpooled_sums(algorithm, self.weighting)
         seeds = seeds_of(self.random_state, self.n_init)
         problem = self._prepared(X, y, sites, sample_weight, seeds[0])
+        features = feature_names(self) if hasattr(self, "feature_names_in_") else None
         spending = Spending(problem.W)
         goes_on = self.warm_start and hasattr(self, "weights_")
         if goes_on:
@@ -196,8 +204,9 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
             given = Given(self.weights_init, self.means_init, self.covariances_init)
             regularised = Regularised(float(self.reg_covar), float(self.shrinkage), self.min_count)
             begin = starts(
-                problem, self.n_components, self.init_params, seeds[1:], given, regularised, spending.count
-            )
+                problem, self.n_components, self.init_params, seeds[1:], given, regularised, spending.count,
+                features,
+            )  # fmt: skip
         target = getattr(self, "shrinkage_target_", None) if goes_on else None
         runs, collapse = [], None
         with logging_progress(self.verbose, self._watch) as watch:
@@ -207,7 +216,8 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
                     run = simulate(
                         algorithm, place(theta, self.device), problem.rows, problem.W,
                         max_rounds=self.max_rounds, tol=self.tol, reg_covar=self.reg_covar, shrinkage=shrinkage,
-                        weighting=self.weighting, sites=problem.sites.tolist(), classes=problem.classes.tolist(),
+                        weighting=self.weighting, sites=problem.sites.tolist(), features=features,
+                        classes=np.repeat(problem.classes, problem.owners.counts).tolist(),
                         before=spending.before(algorithm), watch=watch,
                     )  # fmt: skip
                     runs.append((run, shrinkage))
@@ -223,6 +233,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
             raise SettingError(text, setting="max_rounds")
         best, shrinkage = max(runs, key=lambda fitted: float(fitted[0].history.log_likelihood[-1]))
         self.sites_, self.classes_ = problem.sites, problem.classes
+        self.class_of_component_ = problem.owners.classes(self.n_components)
         self.shrinkage_target_ = None if shrinkage is None else to_numpy(shrinkage.target)
         self._keep(
             best, to_numpy(problem.rows.mass), WHOLE_SAMPLE if sites is None and not by_name(X) else SIMULATION
@@ -282,6 +293,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         settings = {
             "n_components": self.n_components, "network": self.network, "mixing": self.mixing, "seed": seed,
             "device": self.device, "unlabelled_weight": self.unlabelled_weight,
+            "components_per_class": self.components_per_class,
         }  # fmt: skip
         if on_disk(X):
             problem = prepare_on_disk(X, y, sites, sample_weight, **settings)
@@ -293,7 +305,14 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         return prepare(X, y, sites, sample_weight, columns=getattr(self, "feature_names_in_", None), **settings)
 
     def _check_settings(self) -> None:
-        check(**{name: value for name, value in self.get_params().items() if name in SETTINGS})
+        check(
+            **{
+                name: value
+                for name, value in self.get_params().items()
+                if name in SETTINGS and name != "components_per_class"
+            }
+        )
+        check_components_per_class(self.components_per_class)
 
     def _keep(self, run: Run, mass: NDArray, origin: str) -> None:
         sites = Theta(*map(to_numpy, run.theta))
@@ -319,7 +338,15 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
             )  # fmt: skip
             raise StartError(text, setting="warm_start", remedy=Text("use {warm_start:False}"))
         order = np.arange(self.n_components)
-        if problem.rows.labelled is not None and not np.array_equal(problem.classes, self.classes_):
+        owned = problem.owners.classes(self.n_components)
+        if problem.rows.labelled is not None and not (
+            np.array_equal(problem.classes, self.classes_) and np.array_equal(owned, self.class_of_component_)
+        ):
+            if not problem.owners.single:
+                raise StartError(
+                    "the last fit had other classes, or other numbers of components for them", setting="warm_start",
+                    remedy=Text("use {warm_start:False}"),
+                )  # fmt: skip
             order = class_order(problem.held, self._theta(), self.min_count, problem.classes.tolist())
         if not np.array_equal(problem.sites, self.sites_):
             return reorder(self._theta(), order)

@@ -10,9 +10,11 @@ import numpy as np
 from gaussip.algorithms import REGISTRY
 from gaussip.algorithms.base import NEIGHBOURS
 from gaussip.federation.addresses import split_address
+from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta
 from gaussip.phases.task import Reduction, Task, make_task
 from gaussip.rows.basis import check_keep
+from gaussip.rows.labels import owners_of
 from gaussip.rows.problem import seeds_of
 from gaussip.settings import default
 
@@ -71,6 +73,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     reduce: Reduce | None = None
     labels: str | None = None  #: column
     classes: list[str | int] | None = None
+    components_per_class: int | dict[str, int] = default("components_per_class")
     weights: str | None = None  #: column
     max_rounds: int = default("max_rounds")
     tol: float = default("tol")
@@ -123,6 +126,8 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         """The task of every site."""
         network_seed, start_seed = seeds_of(self.seed, 1)
         network: Any = self.network
+        owners = self.owners()
+        owned = 0 if owners is None else owners.owned
         start = self.start if isinstance(self.start, str) else self.start.theta()
         if not isinstance(self.network, str):
             network = nx.Graph(pair for pair in self.network if set(pair) <= set(self.names))
@@ -130,16 +135,26 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         return make_task(
             self.names, network=network, mixing=self.mixing, network_seed=network_seed, algorithm=self.algorithm,
             eta=self.eta, accelerate=self.accelerate, n_components=self.most, n_features=len(self.features),
-            labelled=self.labels is not None, start="search" if self.searches else start,
+            owners=owners, start="search" if self.searches else start,
             seed=start_seed, scale=self.scale,
             reg_covar=self.reg_covar, weighting=self.weighting, max_rounds=self.max_rounds, tol=self.tol,
             min_count=self.min_count, shrinkage=self.shrinkage, unlabelled_weight=self.unlabelled_weight,
             reduction=self._reduction(),
-            at_least=None if self.choice is None else max(self.choice.at_least, len(self.classes or ())),
+            at_least=None if self.choice is None else max(self.choice.at_least, owned),
             criterion=default("criterion") if self.choice is None else self.choice.criterion,
             intervals=self.intervals, classes=tuple(map(str, sorted(self.classes or []))), hide=self.hide,
-            reveals=self.reveals,
+            reveals=self.reveals, features=tuple(self.features),
         )  # fmt: skip
+
+    def owners(self) -> Owners | None:
+        """The components of each class; None where there are no labels."""
+        if self.labels is None or self.classes is None:
+            return None
+        given = self.components_per_class
+        if isinstance(given, int):
+            return owners_of(sorted(self.classes), self.most, given)
+        each = {name: given[str(name)] for name in self.classes if str(name) in given}
+        return owners_of(sorted(self.classes), self.most, each)
 
     @property
     def checkpoints_every(self) -> int:

@@ -12,6 +12,7 @@ from gaussip.federation.description import Description
 from gaussip.inference.information import check_size
 from gaussip.rows.basis import check_keep
 from gaussip.rows.checks import check_unlabelled_weight
+from gaussip.rows.labels import check_components_per_class
 from gaussip.settings import MOMENTS, SETTINGS, broken
 from gaussip.starts.mixtures import checked
 
@@ -63,7 +64,9 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
             "components",
             "criteria count parameters, of which shrinkage takes a part: choose without, fit with it",
         )
-    tables = [key for key in ("components", "start") if not isinstance(getattr(d, key), int | str)]
+    tables = [
+        key for key in ("components", "start", "components_per_class") if not isinstance(getattr(d, key), int | str)
+    ]
     yield from _broken(d, [key for key in SETTING_OF if key not in (*CHOICE, *tables)])
     for key, value, most in (("components", d.most, 1000), ("max_rounds", d.max_rounds, 10**12)):
         if value > most:
@@ -79,9 +82,12 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
         yield "labels" if d.labels else "classes", "labels (a column) and classes (their names) go together"
     if d.classes is not None and len({type(name) for name in d.classes}) > 1:
         yield "classes", "classes mixes words and numbers; use one kind"
+    if isinstance(d.components_per_class, dict):
+        for name in set(d.components_per_class) - set(map(str, d.classes or ())):
+            yield "components_per_class", f"components_per_class has {name!r}, which is not among the classes"
     if d.classes is not None and not 0 < len(set(d.classes)) == len(d.classes) <= d.most:
         yield "classes", f"classes must be different names, at most one for each of the {d.most} components"
-    if d.start == "labels" and (d.classes is None or len(d.classes) != d.most):
+    if d.start == "labels" and (d.classes is None or (d.components_per_class == 1 and len(d.classes) != d.most)):
         yield "start", "a start from labels needs a class for every component"
     for site in d.without:
         if site not in d.sites:
@@ -90,6 +96,7 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
         if not re.fullmatch(r"[0-9a-f]{12}@\d{1,12}", before):
             yield "going_on_from", f"{before!r} is not a run and round to go on from"
     checks: dict[str, Callable[[], object]] = {
+        "components_per_class": lambda: check_components_per_class(d.components_per_class),
         "unlabelled_weight": lambda: check_unlabelled_weight(d.unlabelled_weight, d.labels is not None),
         "intervals": lambda: check_size(d.most, d.n_features) if d.intervals != "none" else None,
         "reduce": lambda: d.reduce is None or check_keep(d.reduce.keep, len(d.features)),

@@ -10,8 +10,10 @@ so that with responsibilities pi_ik, row weights v_i and the row's score g_i = (
 
     information = sum_i v_i g_i g_i' + diag_k(sum_i v_i pi_ik (B_ik - s_ik s_ik'))
 
-with B_ik a complete row's information. A labelled row's responsibilities are its label, which leaves B alone. The
-linear constraint that the weights sum to one is applied in `concluded`.
+with B_ik a complete row's information. A labelled row's responsibilities are its label, which leaves B alone; those
+of a label with several components are shared among these. Of a row with missing cells, u, P and B are those of the
+marginal distribution of its observed cells, and the score in the other parameters is zero. The linear constraint that
+the weights sum to one is applied in `concluded`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,9 +25,11 @@ from scipy.linalg import block_diag
 from gaussip.arrays import NDArray, cholesky_or_nan, precision_factor, slices
 from gaussip.errors import DataError, UncertaintyError
 from gaussip.exchange.codes import Fixed
+from gaussip.mixture.conditional import marginal, patterns
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.theta import Theta, n_parameters, pack, unvech, upper_triangle, width
 from gaussip.rows.chunks import Chunks
+from gaussip.rows.groups import Allowed
 
 MOST_PARAMETERS = 3000  # the matrix then takes 72 MB
 BLOCK = 2**21  # numbers of the rows' scores in memory at a time
@@ -68,17 +72,19 @@ def site_part(
     *,
     robust: bool = False,
     unlabelled_weight: float = 1.0,
+    allowed: Allowed | None = None,
     n_sites: int = 2,
 ) -> NDArray:
     """A site's part of the sum: its score, the upper triangle of its information, and that of its scores' products.
 
     Parameters
     ----------
-    rows : the site's, labels as component numbers, -1 where unlabelled
+    rows : the site's, with the numbers of labels, -1 where unlabelled
     theta : the site's estimate
     scale : (K, f), the same at all sites, see `scales`
     robust : whether to compute the products sum_i v_i^2 g_i g_i'
     unlabelled_weight : the weight of an unlabelled row relative to a labelled one
+    allowed : the components of each label; label k is component k by default
     n_sites : how many parts are summed
 
     Returns
@@ -94,21 +100,15 @@ def site_part(
         raise UncertaintyError(
             "theta is not a mixture: a weight is not positive or a covariance not positive definite"
         )
-    precisions = factors.swapaxes(-1, -2) @ factors
     q = scale.size
-    score, outer, products = np.zeros(q), np.zeros((q, q)), np.zeros((q, q))
-    within = np.zeros((K, scale.shape[1], scale.shape[1]))
-    for x, member, v in _blocks(rows, theta, unlabelled_weight):
-        complete = _complete_scores(x, theta, precisions)
-        g = (member[..., None] * complete).reshape(len(x), q)
-        score += v @ g
-        outer += (v[:, None] * g).T @ g
-        for k in range(K):
-            within[k] += ((v * member[:, k])[:, None] * complete[:, k]).T @ complete[:, k]
+    score, information, products = np.zeros(q), np.zeros((q, q)), np.zeros((q, q))
+    for block in _blocks(rows, theta, unlabelled_weight, allowed):
+        here = np.ix_(block.places, block.places)
+        g, summed, of_rows = _of_block(block)
+        score[block.places] += summed
+        information[here] += of_rows
         if robust:
-            products += (v[:, None] ** 2 * g).T @ g
-    expected = _complete_information(score.reshape(scale.shape), theta.weights, precisions)
-    information = outer + block_diag(*(expected - within))
+            products[here] += (block.weights[:, None] ** 2 * g).T @ g
     unit, upper = scale.ravel(), upper_triangle(q)
     matrices = [information, products] if robust else [information]
     part = np.concatenate([unit * score, *((unit * matrix * unit[:, None])[upper] for matrix in matrices)])
@@ -120,10 +120,19 @@ def site_part(
     return part
 
 
+class _Block(NamedTuple):
+    """Rows that share which cells are observed."""
+
+    x: NDArray  #: (n, o), those cells
+    theta: Theta  #: of these features
+    member: NDArray  #: (n, K), responsibilities
+    weights: NDArray  #: (n,)
+    places: NDArray  #: where the parameters of these features stand among all
+
+
 def _blocks(
-    rows: Chunks, theta: Theta, unlabelled_weight: float
-) -> Iterator[tuple[NDArray, NDArray, NDArray]]:  # fmt: skip
-    """Rows, their responsibilities and their weights, block by block."""
+    rows: Chunks, theta: Theta, unlabelled_weight: float, allowed: Allowed | None
+) -> Iterator[_Block]:  # fmt: skip
     K, p = theta.means.shape
     size = max(1, BLOCK // (K * width(p)))
     for values, labels, weights in rows:
@@ -131,12 +140,49 @@ def _blocks(
             raise DataError(f"theta has {p} features, the rows {values.shape[1]}")
         for part in slices(len(values), size):
             x = values[part]
-            member, _ = responsibilities(x, theta)
             y = np.full(len(x), -1) if labels is None else labels[part]
-            known = y >= 0
-            member[known] = y[known, None] == np.arange(K)
             v = np.ones(len(x)) if weights is None else weights[part]
-            yield x, member, np.where(known, v, unlabelled_weight * v)
+            v = np.where(y >= 0, v, unlabelled_weight * v)
+            member = _members(x, y, theta, allowed)
+            for places, observed in patterns(x):
+                if observed.any():
+                    own, cells = marginal(theta, observed), x[np.ix_(places, observed)]
+                    yield _Block(cells, own, member[places], v[places], _parameters(observed, K))
+
+
+def _members(x: NDArray, y: NDArray, theta: Theta, allowed: Allowed | None) -> NDArray:
+    """The responsibilities, (n, K), of rows with labels."""
+    member, _ = responsibilities(x, theta)
+    for label in np.unique(y[y >= 0]).tolist():
+        mine = y == label
+        few = [label] if allowed is None else list(allowed[label])
+        shares = np.zeros((int(mine.sum()), member.shape[1]))
+        own = Theta(*(part[few] for part in theta))
+        shares[:, few] = responsibilities(x[mine], own)[0]
+        member[mine] = shares
+    return member
+
+
+def _parameters(observed: NDArray, n_components: int) -> NDArray:
+    """Where the parameters of some features stand among those of all components, packed."""
+    p = len(observed)
+    i, j = upper_triangle(p)
+    of_component = np.flatnonzero(np.concatenate([[True], observed, observed[i] & observed[j]]))
+    return (width(p) * np.arange(n_components)[:, None] + of_component).ravel()
+
+
+def _of_block(block: _Block) -> tuple[NDArray, NDArray, NDArray]:
+    """The scores g of a block's rows, their sum, and their information."""
+    x, theta, member, v, _ = block
+    K = len(theta.weights)
+    factors = precision_factor(theta.covariances)
+    precisions = factors.swapaxes(-1, -2) @ factors
+    complete = _complete_scores(x, theta, precisions)
+    g = (member[..., None] * complete).reshape(len(x), -1)
+    summed = v @ g
+    expected = _complete_information(summed.reshape(K, -1), theta.weights, precisions)
+    within = [((v * member[:, k])[:, None] * complete[:, k]).T @ complete[:, k] for k in range(K)]
+    return g, summed, (v[:, None] * g).T @ g + block_diag(*(expected - np.stack(within)))
 
 
 def _complete_scores(x: NDArray, theta: Theta, precisions: NDArray) -> NDArray:

@@ -123,7 +123,7 @@ def uncertainty(
         assert isinstance(site.values, Chunks)  # as `prepare_on_disk` gives them
         part = site_part(
             site.values, at(at_sites, m), scale, robust=robust, unlabelled_weight=mixture.unlabelled_weight,
-            n_sites=n_sites,
+            allowed=site.allowed, n_sites=n_sites,
         )  # fmt: skip
         words += COUNTED.encode(part, n_sites)
         watch(m + 1)
@@ -151,6 +151,7 @@ def _problem(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, featu
     problem = prepare_on_disk(
         X, y, sites, sample_weight, n_components=mixture.n_components, network="circle", mixing="row", seed=0,
         device="cpu", unlabelled_weight=mixture.unlabelled_weight,
+        components_per_class=mixture.components_per_class,
     )  # fmt: skip
     given, wanted = problem.values[0].shape[1], mixture.n_features_in_
     if given != wanted:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gaussip.arrays import Array, namespace
 from gaussip.arrays.registry import on_cpu
-from gaussip.kernels.array import reference, wide
+from gaussip.kernels.array import incomplete, reference, wide
 from gaussip.mixture.theta import Theta
 
 MOST_COMPONENTS = 32  # the compiled kernels are written out for each number of components up to here
@@ -46,6 +46,13 @@ def kernel_for(means: Array) -> Kernel:
 
         return _loaded("cuda", "cuda.kernel") if is_worth_it(n_features, n_components) else WIDE
     return WIDE if n_features > FUSED_FEATURES else REFERENCE
+
+
+def filling_for(means: Array) -> Any:
+    """The module that narrows thetas to groups of rows, and fills in their sums, for means of this type."""
+    if namespace(means) is np and means.dtype == np.float64 and on_cpu() is not None:
+        return import_module("gaussip.kernels.cpu.incomplete")
+    return incomplete
 
 
 @cache

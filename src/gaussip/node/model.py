@@ -9,10 +9,12 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import FileError, UncertaintyError
 from gaussip.estimator import NetworkGaussianMixture
+from gaussip.federation.description import Description
 from gaussip.federation.folders import SiteFolder
 from gaussip.files import write_json
 from gaussip.inference import Uncertainty
 from gaussip.inference.information import concluded
+from gaussip.mixture.owners import Owners, component_names
 from gaussip.node import history_log
 from gaussip.node.local_data import sorted_classes
 from gaussip.node.run_store import RunStore
@@ -51,6 +53,7 @@ def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
     mixture = NetworkGaussianMixture(
         len(end.theta.weights), algorithm=d.algorithm, network=network, mixing=d.mixing, eta=d.eta,
         max_rounds=d.max_rounds, tol=d.tol, reg_covar=d.reg_covar, shrinkage=d.shrinkage,
+        components_per_class=d.components_per_class,
         unlabelled_weight=d.unlabelled_weight, weighting=d.weighting, random_state=d.seed,
         init_params=d.start if isinstance(d.start, str) else "kmeans",
     )  # fmt: skip
@@ -58,6 +61,7 @@ def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
     mixture.site_weights_, mixture.site_means_, mixture.site_covariances_ = (part[None] for part in end.theta)
     mixture.sites_ = np.array([folder.site])
     mixture.classes_ = np.array(sorted_classes(d))
+    mixture.class_of_component_ = _owners(d).classes(len(end.theta.weights))
     mixture.n_rounds_, mixture.converged_ = end.rounds, end.converged
     mixture.history_, mixture.origin_ = _history(folder, end), SITE
     mixture.n_features_in_ = end.theta.means.shape[1]
@@ -67,6 +71,10 @@ def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
     mixture.shrinkage_target_ = agreed.target if d.shrinkage else None
     mixture.site_mass_ = np.array([store.mass()])
     return mixture
+
+
+def _owners(description: Description) -> Owners:
+    return description.owners() or Owners(())
 
 
 def _history(folder: SiteFolder, end: Fitted) -> dict[str, NDArray]:
@@ -94,8 +102,7 @@ def keep_intervals(folder: SiteFolder, program: Program) -> str:
         conclusion = concluded(summed.information, summed.scale, features, robust=robust)
     except UncertaintyError as error:
         return f"no standard errors: {error}"
-    classes = [str(name) for name in sorted_classes(d)]
-    components = classes + [f"component {k}" for k in range(len(classes), K)]
+    components = component_names(sorted_classes(d), _owners(d).classes(K))
     write_table(path, Uncertainty(theta, *conclusion, robust).table(components, features, LEVEL))
     return f"standard errors in {path.name}"
 

@@ -99,7 +99,7 @@ class Context:
     def reduced(self, basis: Basis) -> Context:
         """The same with the rows in a basis."""
         local = self.local._replace(X=basis.reduced(self.local.X))
-        return replace(self, local=local, task=self.task._replace(n_features=len(basis.variances)))
+        return replace(self, local=local, task=self.task._replace(n_features=len(basis.variances), features=None))
 
 
 class Phase(ABC):

@@ -1,11 +1,13 @@
 """How sites agree on a basis of principal components, by sums.
 
-The number of rows and their mean; then their squares and products about it. One site, the first, decomposes the
-covariance and sends the basis to all, to the last bit; every site sees that it fits the covariance that it knows.
+The number of rows; their mean; then their squares and products about it. Where cells are missing, each mean is that
+of the cells observed, and each covariance that of the rows that have both features. One site, the first, decomposes
+the covariance and sends the basis to all, to the last bit; every site sees that it fits the covariance that it knows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +16,16 @@ from gaussip.arrays import NDArray
 from gaussip.errors import DataError, DisagreementError
 from gaussip.exchange.codes import Fixed, Wide
 from gaussip.exchange.questions import Ask, Replicated, broadcast
-from gaussip.mixture.theta import vech
+from gaussip.mixture.theta import unvech, vech
 from gaussip.phases.base import Context
 from gaussip.phases.summing import Computation, held_by
-from gaussip.phases.task import Reduction
+from gaussip.phases.task import Reduction, Task
 from gaussip.rows.basis import Basis, decomposed, fits, scale_of
+from gaussip.rows.cells import refuse_unobserved, together
+from gaussip.rows.checks import ROUNDED, enough
 from gaussip.rows.held import Held
 
+COUNTS = Fixed(0)
 COVARIANCES = Fixed(45)  # in standard units, divided by the number of rows: one site may hold all of them
 
 
@@ -32,30 +37,50 @@ class Summary(NamedTuple):
     covariance: NDArray  #: its vech
 
 
-def ask_summary(n_features: int) -> Replicated[Summary]:
-    """The number of rows that count, their mean and covariance."""
+def ask_summary(min_count: int = 1, names: Sequence[str] | None = None) -> Replicated[Summary]:
+    """The number of rows that count, their mean and covariance; features that too few have are refused by name."""
 
     def counted(held: Held) -> NDArray:
-        rows = [np.concatenate([[float(len(x))], x.sum(axis=0)]) for x in map(held.counting, range(len(held.values)))]
+        rows = [np.append(float(len(x)), (~np.isnan(x)).sum(axis=0)) for x in _counting(held)]
         return np.stack(rows)
 
     total = yield Ask(counted, Wide())
-    n_rows, mean = float(total[0]), total[1:] / total[0]
+    n_rows, seen = float(total[0]), total[1:]
+    refuse_unobserved(seen, n_rows, min_count, names)
+    incomplete = bool((seen < n_rows - ROUNDED).any())
+    mean = (yield Ask(lambda held: np.stack([_total(x) for x in _counting(held)]), Wide())) / seen
 
     def squared(held: Held) -> NDArray:
-        apart = (x - mean for x in map(held.counting, range(len(held.values))))
-        return np.stack([(z**2).sum(axis=0) for z in apart])
+        return np.stack([_total((x - mean) ** 2) for x in _counting(held)])
 
-    variances = (yield Ask(squared, Wide())) / max(n_rows - 1, 1.0)
-    scale = scale_of(variances, mean, n_rows)
+    one_less = np.maximum(seen - 1, 1.0)
+    scale = scale_of((yield Ask(squared, Wide())) / one_less, mean, n_rows)
     squares = np.asarray(vech(scale[:, None] * scale))
+    asked: NDArray | float = 1.0
+    if incomplete:
+        both = (yield Ask(lambda held: np.stack([vech(together(x)) for x in _counting(held)]), COUNTS)).round()
+        asked = enough(both, min_count)
 
     def multiplied(held: Held) -> NDArray:
-        apart = ((x - mean) / scale for x in map(held.counting, range(len(held.values))))
-        return np.stack([np.asarray(vech(z.T @ z)) / n_rows for z in apart])
+        apart = (np.nan_to_num((x - mean) / scale) if incomplete else (x - mean) / scale for x in _counting(held))
+        return np.stack([np.asarray(vech(z.T @ z)) * asked / n_rows for z in apart])
 
     total = yield Ask(multiplied, COVARIANCES)
-    return Summary(n_rows, mean, total * squares * (n_rows / max(n_rows - 1, 1.0)))
+    if not incomplete:
+        return Summary(n_rows, mean, total * squares * (n_rows / max(n_rows - 1, 1.0)))
+    correlations = unvech(total * n_rows / np.where(asked, np.maximum(both - 1, 1.0), 1.0))
+    variances, vectors = np.linalg.eigh(correlations)  # of different rows each, so it may be no covariance
+    return Summary(n_rows, mean, np.asarray(vech((vectors * np.maximum(variances, 0.0)) @ vectors.T)) * squares)
+
+
+def _counting(held: Held) -> list[NDArray]:
+    """The rows of each site that count."""
+    return [held.counting(site) for site in range(len(held.values))]
+
+
+def _total(x: NDArray) -> NDArray:
+    """Of each feature; missing cells count nothing."""
+    return np.asarray(np.nan_to_num(x).sum(axis=0))
 
 
 def ask_basis(summary: Summary, wanted: Reduction, first: str) -> Replicated[Basis]:
@@ -106,12 +131,13 @@ class BasisPhase(Computation):
         wanted, p = context.task.reduction, context.task.n_features
         if wanted is None or context.resumed is not None:
             return None
-        return cls(context, results, _ask_all(p, wanted, context.task.sites[0]), held_by(context), most_words(p))
+        asked = _ask_all(context.task, wanted)
+        return cls(context, results, asked, held_by(context), most_words(p))
 
 
-def _ask_all(n_features: int, wanted: Reduction, first: str) -> Replicated[Basis]:
-    summary = yield from ask_summary(n_features)
-    return (yield from ask_basis(summary, wanted, first))
+def _ask_all(task: Task, wanted: Reduction) -> Replicated[Basis]:
+    summary = yield from ask_summary(task.min_count, task.features)
+    return (yield from ask_basis(summary, wanted, task.sites[0]))
 
 
 def most_words(n_features: int) -> int:

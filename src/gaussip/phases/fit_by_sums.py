@@ -9,7 +9,7 @@ import numpy as np
 from gaussip.algorithms.base import SUMS, Info
 from gaussip.algorithms.masked import Masked, State, support_error
 from gaussip.algorithms.site import site_facts
-from gaussip.algorithms.summed import LIMBS, WORDS, Counted, Pooled, Summed, scarce
+from gaussip.algorithms.summed import LIMBS, Counted, Pooled, Summed, scarce, size_of
 from gaussip.arrays import NDArray
 from gaussip.errors import CollapseError
 from gaussip.exchange.questions import Ask
@@ -86,13 +86,16 @@ class FitBySums(SumsPhase):
             raise collapse_error(self.round, [None], reached, np.array([True]))
         self._psi, move, _ = measure(reached, self._unit, self._psi)
         self.change = float(np.asarray(move if self.info.change is None else self.info.change))
-        self._counting = scarce(self.state.inner.theta.weights, self.state.mass, self._algorithm.min_count)
+        weights, support = self.state.inner.theta.weights, self.state.support
+        self._counting = scarce(weights, self.state.mass, self._algorithm.min_count, support)
 
     def _counted(self, total: NDArray) -> Pooled | None:
         """None where there are enough rows: their moments are asked for next."""
-        counted = Counted.of(total)
+        counted = Counted.of(total, self._laid.start.means.shape[1])
         if not counted.short(self._algorithm.min_count):
-            self._counting, self.state = False, self.state._replace(mass=np.asarray(counted.mass))
+            incomplete = self.state.incomplete if self.round else counted.incomplete
+            self._counting = False
+            self.state = self.state._replace(mass=np.asarray(counted.mass), incomplete=incomplete)
             return None
         if not self._algorithm.extrapolated(self.state):
             raise self._short(self.round + 1, counted.support)
@@ -108,7 +111,7 @@ class FitBySums(SumsPhase):
         return pooled
 
     def _short(self, number: int, support: NDArray) -> CollapseError:
-        return support_error(number, support, self._algorithm, self._task.classes)
+        return support_error(number, support, self._algorithm, self._task.class_of_component, self._task.features)
 
     @property
     def info(self) -> Info:
@@ -145,4 +148,4 @@ class FitBySums(SumsPhase):
 
 def most_words(task: Task) -> int:
     """The words of the longest question of the fit."""
-    return LIMBS.words(task.n_components * width(task.n_features) + WORDS)
+    return LIMBS.words(size_of(task.n_components, task.n_features, incomplete=True))

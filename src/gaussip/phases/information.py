@@ -56,8 +56,9 @@ def _ask_information(context: Context, results: dict[str, Any]) -> Replicated[Su
         rows = of_array(local.X, local.labels, local.weights)
         try:
             found = site_part(
-                rows, theta, scale, robust=robust, unlabelled_weight=task.unlabelled_weight, n_sites=n_sites
-            )
+                rows, theta, scale, robust=robust, unlabelled_weight=task.unlabelled_weight,
+                allowed=local.allowed(task), n_sites=n_sites,
+            )  # fmt: skip
         except UncertaintyError:
             return np.append(np.zeros(part_size(*theta.means.shape, robust=robust)), 1.0)[None]
         return np.append(found, 0.0)[None]

@@ -59,9 +59,10 @@ class FactsPhase(Computation):
 
 
 def _ask_facts(task: Task, located: bool) -> Replicated[Facts]:
-    facts = yield from ask_facts(task.n_features, task.labelled, located)
+    facts = yield from ask_facts(task.n_features, task.n_classes, located, task.min_count, task.features)
     refuse_few_labelled(facts, task.min_count, task.classes)
-    if task.unlabelled_weight == 0 and not (task.labelled and (facts.class_counts > 0).all()):
+    owned = 0 if task.owners is None else task.owners.owned
+    if task.unlabelled_weight == 0 and not (owned == task.n_components and (facts.class_counts > 0).all()):
         raise StartError(
             "with unlabelled_weight = 0 only labelled rows count, and not every component has some at any "
             "site: label some, or agree on a larger weight"
@@ -104,7 +105,9 @@ class StartPhase(Computation):
             refuse_range(first, last, float(facts.rows), task.n_features)
         scale = 1.0 if task.scale else facts.spread  # in which reg_covar is meant
         reg = task.reg_covar / (scale * np.ones(task.n_features)) ** 2
-        best = yield from over(task.numbers, facts, task.seed, reg, task.min_count, task.shrinkage)
+        best = yield from over(
+            task.numbers, facts, task.seed, reg, task.min_count, task.shrinkage, task.owners
+        )  # fmt: skip
         selection = Selection.of(best, facts.unit, task.criterion)
         self.selection = selection
         found, _ = best.mixtures[selection.best]
@@ -113,15 +116,16 @@ class StartPhase(Computation):
 
 def _ask_start(task: Task, facts: Facts) -> Replicated[Agreed]:
     assert isinstance(task.start, str)
-    wish = Wish(task.start, task.n_components, task.seed, task.min_count)
+    wish = Wish(task.start, task.n_components, task.seed, task.min_count, task.owners, task.classes)
     return Agreed.at((yield from ask_start(facts, wish)))
 
 
 def most_words_of_facts(task: Task) -> int:
     """The words of the longest question about facts."""
-    return Wide().words(2 + task.n_components + task.n_features)
+    return Wide().words(2 + task.n_classes + task.n_features)
 
 
 def most_words_of_start(task: Task) -> int:
     """The words of the longest question about a start."""
-    return PRECISE.words(SEEDS * task.n_components * width(task.n_features) + SEEDS)
+    K, p = task.n_components, task.n_features
+    return PRECISE.words(max(SEEDS * (K * (width(p) + p) + 1), K * p * p))

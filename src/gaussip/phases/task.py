@@ -12,10 +12,13 @@ from gaussip.algorithms.stopping import stopping_together
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, SettingError
 from gaussip.exchange.plan import Network
+from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta
 from gaussip.networks import mixing_weights, two_way_weights
 from gaussip.rows.checks import check_mean_weight
+from gaussip.rows.groups import Allowed
 from gaussip.rows.held import Held
+from gaussip.rows.labels import allowed_by
 from gaussip.rows.rows import Rows
 
 
@@ -25,20 +28,27 @@ class LocalData(NamedTuple):
     X: NDArray  #: (n, p)
     labels: NDArray | None  #: (n,), component numbers, -1 where unlabelled
     weights: NDArray | None  #: (n,)
+    sets: tuple[tuple[int, ...], ...] = ()  #: of classes: the numbers of labels after the classes
 
     def rows(self, task: "Task", n_components: int) -> Rows:
         """The rows (1,) as they count in the fit, ready for the hot function."""
-        X, labels, weights = self
-        labels = np.full(len(X), -1) if labels is None and task.labelled else labels
+        X, labels, weights, _ = self
+        labels = np.full(len(X), -1) if labels is None and task.owners is not None else labels
         return Rows.of_sites(
             [X], None if labels is None else [labels], None if weights is None else [weights], n_components,
-            unlabelled_weight=task.unlabelled_weight,
+            unlabelled_weight=task.unlabelled_weight, allowed=self.allowed(task),
         )  # fmt: skip
+
+    def allowed(self, task: "Task") -> Allowed | None:
+        """The components of each label; None where label k is component k."""
+        return None if task.owners is None else allowed_by(task.owners, self.sets)
 
     def held(self, task: "Task", index: int) -> Held:
         """The rows as the questions of all sites want them."""
         weights = None if self.weights is None else [self.weights]
-        return Held(self.rows(task, task.n_components), [self.X], weights, np.array([index]), len(task.sites))
+        labels = None if task.owners is None else [np.full(len(self.X), -1) if self.labels is None else self.labels]
+        rows = self.rows(task, task.n_components)
+        return Held(rows, [self.X], weights, labels, task.owners, np.array([index]), len(task.sites))
 
 
 class Reduction(NamedTuple):
@@ -58,7 +68,7 @@ class Task(NamedTuple):
     algorithm: Algorithm  #: one whose sites stop together
     n_components: int
     n_features: int
-    labelled: bool  #: whether there are labels
+    owners: Owners | None  #: the components of each class; None where there are no labels
     start: str | Theta  #: "kmeans", "labels", "search" or given
     seed: int  #: of k-means
     scale: bool  #: whether features are standardised, by an agreed location and spread, before the fit
@@ -74,8 +84,20 @@ class Task(NamedTuple):
     criterion: str = "bic"  #: by which it is chosen
     intervals: str = "none"  #: "plain" or "robust", where standard errors are wanted
     classes: tuple[str, ...] = ()  #: names of the classes, in the order of their components
+    features: tuple[str, ...] | None = None  #: names of the features
     hide: bool = True  #: whether parts of sums are masked, between real sites
     reveals: str = "nothing"  #: what of a site others may know: "nothing", "row counts" or "site moments"
+
+    @property
+    def n_classes(self) -> int:
+        """Classes that rows may be labelled with."""
+        return 0 if self.owners is None else len(self.owners.counts)
+
+    @property
+    def class_of_component(self) -> tuple[str, ...]:
+        """The names of the classes of components; those after them are free."""
+        counts = () if self.owners is None else self.owners.counts
+        return tuple(name for name, count in zip(self.classes, counts, strict=False) for _ in range(count))
 
     @property
     def numbers(self) -> range:

@@ -93,7 +93,8 @@ class NetworkStandardScaler(OneToOneFeatureMixin, _AcrossSites):
         """Find the mean and variance of each feature; ``sites`` (n,) names the site of each row."""
         X = self._checked(X, reset=True)
         split = self._by_site(X, sites)
-        facts = answered(ask_facts(X.shape[1], labelled=False), split.held, len(split.names), split.spent)
+        asked = ask_facts(X.shape[1], 0, names=getattr(self, "feature_names_in_", None))
+        facts = answered(asked, split.held, len(split.names), split.spent)
         self.sites_ = split.names
         self.n_samples_seen_ = round(float(facts.rows))
         self.mean_, self.var_, self.scale_ = facts.mean, facts.variance, facts.spread
@@ -172,7 +173,7 @@ class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
         wanted = Reduction(keep, bool(self.standardise), p)
 
         def agreed() -> Replicated[tuple[Summary, Basis]]:
-            summary = yield from ask_summary(p)
+            summary = yield from ask_summary(names=getattr(self, "feature_names_in_", None))
             return summary, (yield from ask_basis(summary, wanted, str(split.names[0])))
 
         summary, basis = answered(agreed(), split.held, len(split.names), split.spent)

@@ -10,7 +10,8 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, ModelFileError, SettingError
 from gaussip.files.archive import read, write
-from gaussip.mixture.theta import unvech
+from gaussip.mixture.conditional import imputed
+from gaussip.mixture.theta import Theta, unvech
 
 NEAR = 1e-8  # relative tolerance when a site checks a received basis against the covariance it knows
 
@@ -26,10 +27,22 @@ class Basis(NamedTuple):
     components: NDArray  #: (d, p), orthonormal; the entry of largest size in each is positive
 
     def reduced(self, X: NDArray) -> NDArray:
-        """Rows (n, p) in the basis, (n, d)."""
+        """Rows (n, p) in the basis, (n, d); those of an incomplete row are what its observed cells let expect."""
         if X.shape[1] != len(self.mean):
             raise DataError(f"the basis is of {len(self.mean)} features, the rows have {X.shape[1]}")
-        return ((X - self.mean) / self.scale) @ self.components.T
+        z = (X - self.mean) / self.scale
+        if np.isnan(z).any():
+            z = imputed(z, self._normal(), np.ones((len(z), 1))).values
+        return np.asarray(z @ self.components.T)
+
+    def _normal(self) -> Theta:
+        """The normal distribution of the scaled rows: beyond the basis, the same variance in all directions."""
+        d, p = self.components.shape
+        rest = max(float(self.total - self.variances.sum()), NEAR * float(self.total)) / max(p - d, 1)
+        own = (self.components.T * self.variances) @ self.components
+        others = np.eye(p) - self.components.T @ self.components
+        covariance = own + rest * others + NEAR * rest * np.eye(p)
+        return Theta(np.ones(1), np.zeros((1, p)), covariance[None])
 
     def digest(self) -> str:
         """A hash that sites compare."""

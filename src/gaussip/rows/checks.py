@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gaussip.arrays import NDArray, slices
-from gaussip.errors import DataError, GaussipError, LabelError, SettingError, Text, some
+from gaussip.errors import DataError, GaussipError, SettingError, Text, some
 from gaussip.settings import check
 
 CHECK_ROWS = 100_000  # looked at together
@@ -17,28 +17,32 @@ LARGEST_NUMBER = 2**53  # beyond, different whole numbers are the same float
 
 
 def check_cells(X: NDArray, names: Sequence[str] | None = None) -> None:
-    """Refuse cells that are missing, infinite or huge, and say how many in which column."""
-    counts = np.zeros((3, X.shape[1]), dtype=int)
+    """Refuse cells that are infinite or huge, and say how many in which column; missing ones (NaN) may be."""
+    counts = np.zeros((2, X.shape[1]), dtype=int)
     for part in (X[rows] for rows in slices(len(X), CHECK_ROWS)):
         huge = np.isfinite(part) & (np.abs(part) > LARGEST)
-        counts += np.stack([bad.sum(axis=0) for bad in (np.isnan(part), np.isinf(part), huge)])
+        counts += np.stack([bad.sum(axis=0) for bad in (np.isinf(part), huge)])
     for bad_cells, what, remedy in zip(
         counts,
-        ("missing values (NaN)", "infinite values (infinity)", f"values beyond {LARGEST:g}"),
+        ("infinite values (infinity)", f"values beyond {LARGEST:g}"),
         (
-            "gaussip fits complete rows: drop those rows or fill them in",
-            "drop those rows or correct them",
+            "correct them, or leave those cells empty",
             "their squares would overflow: choose a larger unit for the column",
         ),
         strict=True,
     ):
         columns = np.flatnonzero(bad_cells)
         if columns.size:
-            name_of = [f"column {j}" if names is None else str(names[j]) for j in columns.tolist()]
+            name_of = [column_name(j, names) for j in columns.tolist()]
             where = ", ".join(f"{bad_cells[j]} in {name!r}" for j, name in zip(columns[:8], name_of, strict=False))
             others = f" and {columns.size - 8} more columns" if columns.size > 8 else ""
             text = f"{bad_cells.sum()} {what}: {where}{others}"
             raise DataError(text, column=name_of[0], remedy=remedy)
+
+
+def column_name(number: int, names: Sequence[str] | None) -> str:
+    """A column as people see it."""
+    return f"column {number}" if names is None else str(names[number])
 
 
 def enough(rows: Any, min_count: int) -> Any:
@@ -105,49 +109,6 @@ def check_unlabelled_weight(weight: Any, labelled: bool, n_unseen: int = 0) -> N
 def as_column(values: Any) -> NDArray:
     """Names as they are given: words and numbers in one list are not merged."""
     return np.asarray(values, dtype=object if isinstance(values, (list, tuple)) else None)
-
-
-def label_column(y: Any, n_rows: int) -> NDArray:
-    """Labels, (n,), of whatever kind."""
-    values = as_column(y)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.shape != (n_rows,):
-        raise LabelError(Text("{y} has shape {shape}; {n} rows need ({n},)", shape=values.shape, n=n_rows))
-    return values
-
-
-def encode_labels(
-    y: Any, n_rows: int, n_components: int, unlabelled_weight: Any = 1.0
-) -> tuple[NDArray | None, NDArray]:
-    """Labels as component numbers, (n,), and their sorted classes: component k is class k.
-
-    The numbers are -1 where ``y`` is (or is None or NaN), and None where nothing is labelled.
-    """
-    cells = [] if y is None else label_column(y, n_rows).tolist()
-    known = np.array([not is_unlabelled(v) for v in cells], dtype=bool)
-    if not known.any():
-        check_unlabelled_weight(unlabelled_weight, labelled=False)
-        return None, np.empty(0, dtype=int)
-    seen = one_kind([v for v, k in zip(cells, known, strict=True) if k], "y", LabelError)
-    if seen.dtype.kind == "f":
-        if not (np.isfinite(seen) & (seen == np.round(seen))).all():
-            raise LabelError(
-                Text("{y} has labels that are not whole numbers (or infinity); give class names or whole numbers")
-            )
-        seen = seen.astype(int)
-    classes, numbers = np.unique(seen, return_inverse=True)
-    if len(classes) > n_components:
-        text = Text(
-            "{y} has {n} classes ({names}) but {n_components:{K}}; each class needs a component of its own: raise "
-            "{n_components}, or use -1 for unlabelled rows",
-            n=len(classes), names=some(classes.tolist()), K=n_components,
-        )  # fmt: skip
-        raise LabelError(text, setting="n_components")
-    check_unlabelled_weight(unlabelled_weight, labelled=True, n_unseen=n_components - len(classes))
-    codes = np.full(n_rows, -1)
-    codes[known] = numbers
-    return codes, classes
 
 
 def feature_names(fitted: Any) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray, slices
 from gaussip.errors import DataError
+from gaussip.rows.cells import observed_rows
 from gaussip.rows.checks import as_column
 
 CHUNK_BYTES = 2**24  # of a chunk of an array or a file
@@ -52,11 +53,15 @@ class Chunks:
                     raise DataError(f"a chunk of {len(values)} rows has {name} of shape {column.shape}")
             yield Chunk(values, labels, weights)
 
-    def map_labels(self, encode: Callable[[NDArray], NDArray]) -> Chunks:
-        """The same rows with other labels."""
+    def prepared(self, encode: Callable[[NDArray], NDArray]) -> Chunks:
+        """The rows of which a cell is observed, with other labels."""
 
         def read() -> Iterator[Chunk]:
             for chunk in self:
+                there = observed_rows(chunk.values)
+                if not there.all():
+                    labels, weights = (None if part is None else part[there] for part in chunk[1:])
+                    chunk = Chunk(chunk.values[there], labels, weights)
                 yield chunk if chunk.labels is None else chunk._replace(labels=encode(chunk.labels))
 
         return Chunks(read)

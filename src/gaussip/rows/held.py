@@ -10,6 +10,8 @@ import numpy as np
 
 from gaussip.arrays import NDArray, namespace, to_numpy
 from gaussip.kernels.array.algebra import about_means
+from gaussip.kernels.array.reference import features_of
+from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta, broadcast
 from gaussip.rows.moments import Moments, moments
 from gaussip.rows.rows import Rows
@@ -23,6 +25,8 @@ class Held:
     ----------
     rows : (M,), as they count in the fit, with labels
     values, weights : of each site, (n, p) and (n,): a sample where rows stay on disk
+    labels : of each site, (n,), the numbers of labels, -1 where there is none; None where nothing is labelled
+    owners : the components of each class; None where component k is class k
     indices : (M,), the sites' places among all sites
     n_sites : all sites, held here or not
     """
@@ -30,14 +34,31 @@ class Held:
     rows: Rows
     values: Sequence[NDArray]
     weights: Sequence[NDArray] | None
+    labels: Sequence[NDArray] | None
+    owners: Owners | None
     indices: NDArray
     n_sites: int
     _of_components: dict[int, Rows] = field(default_factory=dict, repr=False)
+    _of_classes: dict[int, Held] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def everything(cls, rows: Rows, values: Sequence[NDArray], weights: Sequence[NDArray] | None) -> Held:
+    def everything(
+        cls,
+        rows: Rows,
+        values: Sequence[NDArray],
+        weights: Sequence[NDArray] | None,
+        labels: Sequence[NDArray] | None = None,
+        owners: Owners | None = None,
+    ) -> Held:
         """All sites in this process."""
-        return cls(rows, values, weights, np.arange(len(values)), len(values))
+        return cls(rows, values, weights, labels, owners, np.arange(len(values)), len(values))
+
+    @property
+    def n_classes(self) -> int:
+        """Classes, the first numbers of labels."""
+        if self.owners is not None:
+            return len(self.owners.counts)
+        return 0 if self.rows.labelled is None else int(self.rows.labelled.shape[-2])
 
     @cached_property
     def plain(self) -> Rows:
@@ -54,8 +75,19 @@ class Held:
             return np.array([float(len(x)) for x in self.values])
         return np.array([float(v.sum()) for v in self.weights])
 
+    @cached_property
+    def seen(self) -> NDArray:
+        """The rows of each site in which a feature is observed, by weight, (M, p)."""
+        seen = np.repeat(self.counts[:, None], self.values[0].shape[1], axis=1)
+        for m, (x, site) in enumerate(zip(self.values, self.rows.sites, strict=True)):
+            if site.incomplete:
+                seen[m] = self.weighted(m, (~np.isnan(x)).astype(float))
+        return seen
+
     def weighted(self, site: int, numbers: NDArray) -> NDArray:
-        """The weighted sum over a site's rows of numbers (n, ...)."""
+        """The weighted sum over a site's rows of numbers (n, ...); missing ones count nothing."""
+        if self.rows.sites[site].incomplete:
+            numbers = np.nan_to_num(numbers)
         if self.weights is None:
             return np.asarray(numbers.sum(axis=0))
         return np.asarray((self.weights[site][:, None] * numbers).sum(axis=0))
@@ -64,11 +96,52 @@ class Held:
         """A site's rows that count, (n, p)."""
         return self.values[site] if self.weights is None else self.values[site][self.weights[site] > 0]
 
-    def labelled(self, about: NDArray) -> NDArray:
-        """The sums (M, K, f) of the labelled rows by class, the squares and products about a point."""
-        assert self.rows.labelled is not None
-        sums, centres = to_numpy(self.rows.labelled), to_numpy(self.rows.centres)
-        return np.asarray(about_means(sums, centres, np.broadcast_to(about, (sums.shape[-2], len(about)))))
+    @cached_property
+    def _summed(self) -> bool:
+        """Whether the sums of the labelled rows by component are those by class."""
+        return not any(site.groups or site.incomplete or site.allowed is not None for site in self.rows.sites)
+
+    @cached_property
+    def class_counts(self) -> NDArray:
+        """Labelled rows by class, (M, C)."""
+        return self.by_class(np.zeros((self.n_classes, self.values[0].shape[1])))[0][..., 0]
+
+    def by_class(self, about: NDArray) -> tuple[NDArray, NDArray]:
+        """The sums (M, C, f) of the labelled rows by class, the squares and products about points (C, p).
+
+        A missing cell counts as if it lay at the point; the second array (M, C, p) says how many do not.
+        """
+        shape = (len(self.values), self.n_classes)
+        if self._summed:
+            assert self.rows.labelled is not None
+            labelled = to_numpy(self.rows.labelled)[:, : self.n_classes]
+            sums = np.asarray(about_means(labelled, to_numpy(self.rows.centres), about))
+            return sums, np.broadcast_to(sums[..., :1], (*shape, about.shape[1]))
+        assert self.labels is not None
+        parts, seen = [], []
+        for m, (x, y) in enumerate(zip(self.values, self.labels, strict=True)):
+            v = np.ones(len(x)) if self.weights is None else self.weights[m]
+            for c, point in enumerate(about):
+                mine = y == c
+                z, there = x[mine] - point, ~np.isnan(x[mine])
+                part = features_of(np.where(there, z, 0.0)) @ v[mine]
+                part[1 : 1 + len(point)] += part[0] * point
+                parts.append(part)
+                seen.append(v[mine] @ there)
+        return np.stack(parts).reshape(*shape, -1), np.stack(seen).reshape(*shape, -1)
+
+    def of_class(self, number: int) -> Held:
+        """The rows labelled with one class, without labels."""
+        if number not in self._of_classes:
+            assert self.labels is not None
+            mine = [y == number for y in self.labels]
+            values = [x[here] for x, here in zip(self.values, mine, strict=True)]
+            weights = None
+            if self.weights is not None:
+                weights = [v[here] for v, here in zip(self.weights, mine, strict=True)]
+            rows = Rows.of_sites(values, None, weights)
+            self._of_classes[number] = Held(rows, values, weights, None, None, self.indices, self.n_sites)
+        return self._of_classes[number]
 
     def moments(self, theta: Theta) -> Moments:
         """The moments of the rows as they count in the fit, at one mixture of at most as many components."""
@@ -80,9 +153,9 @@ class Held:
     def plain_moments(self, theta: Theta) -> Moments:
         """The moments of the rows without their labels, in NumPy."""
         found = _moments(self.plain, theta)
-        return found._replace(
-            mass=to_numpy(found.mass), sums=to_numpy(found.sums), log_likelihood=to_numpy(found.log_likelihood)
-        )
+        mass, sums, log_likelihood = map(to_numpy, (found.mass, found.sums, found.log_likelihood))
+        observed = None if found.observed is None else to_numpy(found.observed)
+        return Moments(mass, sums, log_likelihood, observed=observed)
 
     def _fewer(self, n_components: int) -> Rows:
         """The same rows for fewer components; those left out have no labelled rows."""

@@ -10,15 +10,17 @@ with mu of that theta, the log-likelihood and the mass n = sum_i v_i. A site who
 the caller raises the error that names it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from gaussip.arrays import Array, namespace
 from gaussip.errors import DataError
-from gaussip.kernels import Kernel, kernel_for
+from gaussip.kernels import REFERENCE, Kernel, filling_for, kernel_for
+from gaussip.kernels.array.incomplete import Totals
 from gaussip.mixture.theta import Psi, Theta, at, n_features, unvech, vech
+from gaussip.rows.groups import Stack, stacked, unseen
 from gaussip.rows.rows import Rows
 
 
@@ -41,6 +43,7 @@ class Moments(NamedTuple):
     log_likelihood: Array  #: (...), summed over rows
     reg_covar: float = 0.0  #: what every variance in S2 includes
     shrinkage: Shrinkage | None = None  #: what S2 was then shrunk by
+    observed: Array | None = None  #: (..., K, p), rows by component in which a feature is observed; None: all
 
     @property
     def own(self) -> float:
@@ -94,13 +97,47 @@ def moments(
     centres = xp.reshape(rows.centres, (-1, p))
     labelled = None if rows.labelled is None else xp.reshape(rows.labelled, (-1, *rows.labelled.shape[-2:]))
     kernel = kernel or kernel_for(flat.means)
-    if rows.in_memory:
-        sums, log_likelihood = kernel.moments(rows.laid_out(kernel), flat, centres, labelled, reg_covar)
+    if not rows.in_memory:
+        sums, log_likelihood, seen = _by_chunks(rows, kernel, flat, centres, labelled, reg_covar)
+    elif rows.stacks:
+        plain = kernel.moments(rows.laid_out(kernel), flat, centres, labelled, 0.0)
+        sums, log_likelihood, seen = _ridged(
+            _with_groups(plain, rows.stacks, rows.unseen, flat, kernel), reg_covar
+        )  # fmt: skip
     else:
-        sums, log_likelihood = _by_chunks(rows, kernel, flat, centres, labelled, reg_covar)
+        sums, log_likelihood = kernel.moments(rows.laid_out(kernel), flat, centres, labelled, reg_covar)
     sums, log_likelihood = xp.reshape(sums, (*rows.shape, K, -1)), xp.reshape(log_likelihood, rows.shape)
-    result = Moments(rows.mass, sums, log_likelihood, reg_covar)
+    observed = xp.reshape(seen, (*rows.shape, K, p)) if rows.incomplete else None
+    result = Moments(rows.mass, sums, log_likelihood, reg_covar, None, observed)
     return result if shrinkage is None else _shrunk(result, shrinkage)
+
+
+def _with_groups(
+    plain: tuple[Array, Array], stacks: Sequence[Stack], unseen: Array, theta: Theta, kernel: Kernel
+) -> Totals:
+    """The totals of all rows, from the sums of those in no group and the groups."""
+    sums, log_likelihood = plain
+    p = theta.means.shape[-1]
+    seen = namespace(sums).zeros_like(sums[..., :p]) + sums[..., :1]
+    totals = Totals(sums, log_likelihood + unseen, seen)
+    filling = filling_for(theta.means)
+    for stack in stacks:
+        own = filling.narrowed(theta, stack.shared, stack.centres)
+        chosen = kernel if kernel.name == REFERENCE.name else kernel_for(own.means)
+        found = chosen.moments(stack.laid_out(chosen), own, stack.centres, None, 0.0)
+        totals = filling.added(totals, *found, theta, stack.shared)
+    return totals
+
+
+def _ridged(totals: Totals, reg_covar: float) -> Totals:
+    """With reg_covar added to every variance."""
+    if not reg_covar:
+        return totals
+    sums = totals.sums
+    xp, p = namespace(sums), n_features(sums.shape[-1])
+    ridge = vech(reg_covar * xp.eye(p, dtype=sums.dtype, device=sums.device))
+    below = xp.concat([xp.zeros_like(sums[..., : 1 + p]), sums[..., :1] * ridge], axis=-1)
+    return totals._replace(sums=sums + below)
 
 
 def _shrunk(plain: Moments, shrinkage: Shrinkage) -> Moments:
@@ -116,6 +153,8 @@ def prepared(
     rows: Rows, n_components: int, reg_covar: float, shrinkage: Shrinkage | None = None
 ) -> Callable[[Theta], Moments]:
     """`moments` of one site's rows in memory, with everything that does not depend on theta done once."""
+    if rows.stacks:
+        return lambda theta: moments(rows, theta, reg_covar, shrinkage=shrinkage)
     p = rows.centres.shape[-1]
     centres = rows.centres[None]
     kernel = kernel_for(np.empty((n_components, p)))
@@ -146,7 +185,7 @@ def _check(rows: Rows, theta: Theta) -> None:
 
 def _by_chunks(
     rows: Rows, kernel: Kernel, theta: Theta, centres: Array, labelled: Array | None, reg_covar: float
-) -> tuple[Array, Array]:
+) -> Totals:
     """Site by site and chunk by chunk, with at most one chunk in memory."""
     xp = namespace(centres)
     totals = []
@@ -154,21 +193,23 @@ def _by_chunks(
         here = slice(m, m + 1)
         site_theta, centre = at(theta, here), centres[here, :]
         known = None if labelled is None else labelled[here, ...]
-        total = kernel.moments(kernel.lay_out([centre[:0, :]], None, centre), site_theta, centre, known, reg_covar)
+        in_groups = site.incomplete or site.allowed is not None
+        ridge = 0.0 if in_groups else reg_covar  # added to the whole in the end
+        none = kernel.moments(kernel.lay_out([centre[:0, :]], None, centre), site_theta, centre, known, ridge)
+        total = _with_groups(none, [], 0.0, site_theta, kernel)
         n_rows = 0
-        for chunk in site.chunks():
-            n_rows += chunk[0].shape[0]
-            values, weights = (None if part is None else xp.asarray(part, device=centre.device) for part in chunk)
+        for values, weights, groups, n_free in site.chunks(centre[0, :]):
+            n_rows += n_free
             laid = kernel.lay_out([values], None if weights is None else [weights], centre)
-            part = kernel.moments(laid, site_theta, centre, None, reg_covar)
-            total = (total[0] + part[0], total[1] + part[1])
+            part = kernel.moments(laid, site_theta, centre, None, ridge)
+            added = _with_groups(part, stacked([groups], centre), unseen(groups), site_theta, kernel)
+            total = Totals(*(old + new for old, new in zip(total, added, strict=True)))
         if n_rows != site.n_rows:
             raise DataError(
                 f"a source gave {n_rows} unlabelled rows where it gave {site.n_rows} before; rows must stay the same"
             )
-        totals.append(total)
-    sums, log_likelihoods = zip(*totals, strict=True)
-    return xp.concat(sums, axis=0), xp.concat(log_likelihoods, axis=0)
+        totals.append(_ridged(total, reg_covar) if in_groups else total)
+    return Totals(*(xp.concat(parts, axis=0) for parts in zip(*totals, strict=True)))
 
 
 def summary(moments: Moments) -> Psi:

@@ -1,16 +1,19 @@
 """From a user's arrays to a checked problem over sites, and to its starting values."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from gaussip.arrays import NDArray, to_device
-from gaussip.errors import DataError, Text
+from gaussip.errors import DataError, Text, some
+from gaussip.mixture.owners import Owners
 from gaussip.networks import mixing_weights
-from gaussip.rows.checks import check_cells, check_row_weights, check_sites_filled, encode_labels
+from gaussip.rows.cells import observed_rows, refuse_unobserved, together, warn_of_empty_rows, warn_of_pairs
+from gaussip.rows.checks import check_cells, check_row_weights, check_sites_filled
 from gaussip.rows.held import Held
+from gaussip.rows.labels import encode_labels
 from gaussip.rows.rows import Rows
 from gaussip.rows.sites import places_of_sites, site_of_rows
 
@@ -28,14 +31,16 @@ class Problem(NamedTuple):
     rows: Rows
     values: list[NDArray]  #: (n_m, p) of each site
     weights: list[NDArray] | None  #: (n_m,) row weights of each site
+    labels: list[NDArray] | None  #: (n_m,) numbers of labels, -1 where there is none
     sites: NDArray  #: (M,), sorted names
-    classes: NDArray  #: (C,), component k is class k
+    classes: NDArray  #: (C,), sorted names
+    owners: Owners  #: their components
     W: sparse.csr_array
 
     @property
     def held(self) -> Held:
         """The rows as the questions of all sites want them."""
-        return Held.everything(self.rows, self.values, self.weights)
+        return Held.everything(self.rows, self.values, self.weights, self.labels, self.owners)
 
 
 def prepare(
@@ -51,19 +56,31 @@ def prepare(
     device: str = "cpu",
     columns: Sequence[str] | None = None,
     unlabelled_weight: float = 1.0,
+    components_per_class: int | Mapping[Any, int] = 1,
 ) -> Problem:
-    """Check everything a fit is given, X (n, p) of floats, and lay it out by site; ``columns`` are their names."""
+    """Check everything a fit is given, X (n, p) of floats, and lay it out by site; ``columns`` are their names.
+
+    A row of which nothing is observed is left out.
+    """
     n = len(X)
     check_cells(X, columns)
-    if n < n_components:
-        text = Text("{n_components:{K}} is more than the n_samples={n} rows", K=n_components, n=n)
-        raise DataError(text, setting="n_components")
     v = check_row_weights(sample_weight, n)
-    labels, classes = encode_labels(y, n, n_components, unlabelled_weight)
+    labels = encode_labels(y, n, n_components, unlabelled_weight, components_per_class)
     codes, names = site_of_rows(sites, n)
+    there = observed_rows(X)
+    if not there.all():
+        warn_of_empty_rows(int((~there).sum()), int((~there).argmax()))
+        gone = [names[m] for m in range(len(names)) if not there[codes == m].any()]
+        if gone:
+            raise DataError(
+                f"site {some(gone)}: no cell of its rows is observed", site=gone[0], remedy="leave it out"
+            )
+    if there.sum() < n_components:
+        text = Text("{n_components:{K}} is more than the n_samples={n} rows", K=n_components, n=int(there.sum()))
+        raise DataError(text, setting="n_components")
     W = mixing_weights(network, names.tolist(), mixing, seed)
 
-    places = places_of_sites(codes)
+    places = [rows[there[rows]] for rows in places_of_sites(codes)]
 
     def by_site(column: NDArray) -> list[NDArray]:
         return [column[rows] for rows in places]
@@ -72,11 +89,18 @@ def prepare(
     weights = None if v is None else by_site(v)
     if weights is not None:
         check_sites_filled(np.array([w.sum() for w in weights]), names.tolist())
+    known = None if labels.codes is None else by_site(labels.codes)
     rows = Rows.of_sites(
         [to_device(x, device) for x in values],
-        None if labels is None else by_site(labels),
+        known,
         None if weights is None else [to_device(w, device) for w in weights],
         n_components,
         unlabelled_weight=unlabelled_weight,
+        allowed=labels.allowed,
     )
-    return Problem(rows, values, weights, names, classes, W)
+    problem = Problem(rows, values, weights, known, names, labels.classes, labels.owners, W)
+    if rows.incomplete:
+        refuse_unobserved(problem.held.seen.sum(axis=0), float(problem.held.counts.sum()), 0, columns)
+        both = [together(x, None if weights is None else weights[m]) for m, x in enumerate(values)]
+        warn_of_pairs(np.sum(both, axis=0), columns)
+    return problem

@@ -2,7 +2,8 @@
 
 Labelled rows never change their responsibilities, so the sums of their features (1, z, vech(zz')), z a row minus its
 site's centre, are computed once, and the hot function passes over the unlabelled rows alone. Rows are in memory, or
-in chunks that are read again for every pass (`gaussip.rows.chunks`).
+in chunks that are read again for every pass (`gaussip.rows.chunks`). Rows with missing cells, and those of a label
+with several components, go in groups of their own (`gaussip.rows.groups`).
 
 Sums about the centre lose accuracy where a component is tiny against the spread of its site's rows: relative
 errors are about machine epsilon times the squared ratio of that spread to the component's standard deviation.
@@ -21,25 +22,38 @@ from gaussip.arrays import Array, NDArray, indices, namespace, to_device, to_num
 from gaussip.errors import DataError
 from gaussip.kernels import Kernel
 from gaussip.kernels.array.reference import feature_blocks, features_of
+from gaussip.mixture.theta import width
 from gaussip.rows.chunks import Chunks
+from gaussip.rows.groups import Allowed, Group, Stack, divided, stacked, unseen
 
 
 class SiteRows(NamedTuple):
-    """One site's unlabelled rows, or the chunks with all its rows."""
+    """One site's rows that are in no group and have no label, or the chunks with all its rows."""
 
     values: Array | Chunks  # (n, p)
     weights: Array | None  # (n,)
-    n_rows: int
-    factor: float = 1.0  # on the weights of rows in chunks
+    n_rows: int  # without a label
+    groups: Sequence[Group] = ()
+    incomplete: bool = False  # whether cells are missing
+    factor: float = 1.0  # on the weights of rows in chunks that have no label
+    allowed: Allowed | None = None  # the components of each label, for rows in chunks
 
-    def chunks(self) -> Iterator[tuple[Array, Array | None]]:
-        """The unlabelled rows and their weights, piece by piece."""
+    def chunks(self, centre: Array) -> Iterator[tuple[Array, Array | None, Sequence[Group], int]]:
+        """Piece by piece: the rows in no group, their weights, the groups, and how many rows have no label."""
         if not isinstance(self.values, Chunks):
-            yield self.values, self.weights
+            yield self.values, self.weights, self.groups, self.n_rows
             return
+        xp = namespace(centre)
         for values, labels, weights in self.values:
-            free = slice(None) if labels is None else labels < 0
-            yield values[free], _tempered(None if weights is None else weights[free], len(values[free]), self.factor)
+            free = np.full(len(values), True) if labels is None else labels < 0
+            if self.factor != 1.0:
+                weights = np.where(free, self.factor, 1.0) * (1.0 if weights is None else weights)
+            x, v = (None if part is None else xp.asarray(part, device=centre.device) for part in (values, weights))
+            plain, groups = divided(x, v, centre, labels, self.allowed)
+            if len(plain) < len(values):
+                chosen = indices(plain, x)
+                x, v = xp.take(x, chosen, axis=0), None if v is None else xp.take(v, chosen, axis=0)
+            yield x, v, groups, int(free.sum())
 
 
 @dataclass(frozen=True)
@@ -66,17 +80,40 @@ class Rows:
         """Whether all sites' rows are in memory."""
         return not any(isinstance(site.values, Chunks) for site in self.sites)
 
+    @cached_property
+    def incomplete(self) -> bool:
+        """Whether cells are missing."""
+        return any(site.incomplete for site in self.sites)
+
+    @property
+    def stacks(self) -> list[Stack]:
+        """The groups of all sites, those in memory; kept for the next round."""
+        if "stacks" not in self._laid:
+            self._laid["stacks"] = stacked([site.groups for site in self.sites], self._flat_centres)
+        stacks: list[Stack] = self._laid["stacks"]
+        return stacks
+
+    @cached_property
+    def unseen(self) -> Array:
+        """What the kernels' log-likelihoods of the groups lack, (S,)."""
+        xp, like = namespace(self.centres), self.centres
+        given = [xp.asarray(unseen(site.groups), dtype=like.dtype, device=like.device) for site in self.sites]
+        return xp.stack(given)
+
+    @property
+    def _flat_centres(self) -> Array:
+        return namespace(self.centres).reshape(self.centres, (-1, self.centres.shape[-1]))
+
     def laid_out(self, kernel: Kernel) -> Any:
         """The rows in the layout of a kernel, kept for the next round."""
         if kernel.name not in self._laid:
             xp = namespace(self.centres)
-            centres = xp.reshape(self.centres, (-1, self.centres.shape[-1]))
             values: list[Array] = [site.values for site in self.sites]
             weights = None
             if any(site.weights is not None for site in self.sites):
                 given = (site.weights for site in self.sites)
                 weights = [xp.ones_like(x[:, 0]) if v is None else v for x, v in zip(values, given, strict=True)]
-            self._laid[kernel.name] = kernel.lay_out(values, weights, centres)
+            self._laid[kernel.name] = kernel.lay_out(values, weights, self._flat_centres)
         return self._laid[kernel.name]
 
     @classmethod
@@ -88,8 +125,9 @@ class Rows:
         n_components: int | None = None,
         device: str = "cpu",
         unlabelled_weight: float = 1.0,
+        allowed: Allowed | None = None,
     ) -> Rows:
-        """Rows of a list of sites.
+        """Rows of a list of sites; a missing cell is NaN, and each row has at least one that is not.
 
         Parameters
         ----------
@@ -98,15 +136,16 @@ class Rows:
         weights : one (n_m,) array of row weights per site
         device : where chunks are computed
         unlabelled_weight : in [0, 1], the weight of an unlabelled row relative to a labelled one
+        allowed : the components that the rows of each label can be of; label k is component k by default
         """
         sites = []
         for m, x in enumerate(values):
             if isinstance(x, Chunks):
-                sites.append(_of_chunks(x, n_components, device, unlabelled_weight))
+                sites.append(_of_chunks(x, n_components, device, unlabelled_weight, allowed))
             else:
                 y = None if labels is None else to_numpy(labels[m])
                 v = None if weights is None else weights[m]
-                sites.append(_of_array(x, y, v, n_components, unlabelled_weight))
+                sites.append(_of_array(x, y, v, n_components, unlabelled_weight, allowed))
         return cls.joined(sites, (len(sites),))
 
     @classmethod
@@ -150,72 +189,104 @@ class Rows:
         )
 
 
-def _tempered(weights: Array | None, n_rows: int, factor: float) -> Array | None:
-    """Row weights times a factor."""
-    if factor == 1.0:
-        return weights
-    return np.full(n_rows, factor) if weights is None else factor * weights
-
-
 def _of_array(
-    x: Array, y: NDArray | None, v: Array | None, n_components: int | None, unlabelled_weight: float
+    x: Array,
+    y: NDArray | None,
+    v: Array | None,
+    n_components: int | None,
+    unlabelled_weight: float,
+    allowed: Allowed | None,
 ) -> Rows:
     """One site's rows in memory."""
     xp = namespace(x)
     if not xp.isdtype(x.dtype, "real floating"):
         x = xp.astype(x, xp.float64)
     v = None if v is None else xp.astype(v, x.dtype)
+    incomplete = bool(xp.any(xp.isnan(x)))
     count = xp.asarray(float(x.shape[0]), dtype=x.dtype, device=x.device)
-    mass, centre, labelled = (count if v is None else xp.sum(v)), xp.mean(x, axis=0), None
-    if v is not None:  # rows of weight zero may lie anywhere
-        centre = xp.where(mass > 0, xp.sum(v[:, None] * x, axis=0) / mass, centre)
+    mass, labelled = (count if v is None else xp.sum(v)), None
+    if incomplete or not x.shape[0]:
+        centre = _mean_of_observed(x, v)
+    elif v is None:
+        centre = xp.mean(x, axis=0)
+    else:  # rows of weight zero may lie anywhere
+        centre = xp.where(mass > 0, xp.sum(v[:, None] * x, axis=0) / mass, xp.mean(x, axis=0))
+    n_rows = x.shape[0]
     if y is not None:
-        labelled = _labelled_sums(x, y, v, centre, n_components)
-        free = indices(np.flatnonzero(y < 0), x)
-        x = xp.take(x, free, axis=0)
-        v = None if v is None else xp.take(v, free, axis=0)
+        labelled = _labelled_sums(x, _alone(x, y, allowed), v, centre, n_components)
+        n_rows = int((y < 0).sum())
     if unlabelled_weight != 1.0:
         v = xp.ones_like(x[:, 0]) if v is None else v
-        mass = (mass - xp.sum(v)) + unlabelled_weight * xp.sum(v)
-        v = unlabelled_weight * v
-    return Rows((), centre, mass, labelled, (SiteRows(x, v, x.shape[0]),))
+        free = xp.ones_like(v) if y is None else xp.asarray(y < 0, dtype=x.dtype, device=x.device)
+        mass = (mass - xp.sum(free * v)) + unlabelled_weight * xp.sum(free * v)
+        v = xp.where(free > 0, unlabelled_weight * v, v)
+    plain, groups = divided(x, v, centre, y, allowed)
+    if len(plain) < x.shape[0]:
+        chosen = indices(plain, x)
+        x, v = xp.take(x, chosen, axis=0), None if v is None else xp.take(v, chosen, axis=0)
+    return Rows((), centre, mass, labelled, (SiteRows(x, v, n_rows, groups, incomplete),))
 
 
-def _of_chunks(chunks: Chunks, n_components: int | None, device: str, unlabelled_weight: float) -> Rows:
+def _mean_of_observed(x: Array, v: Array | None) -> Array:
+    """The mean of each feature's observed cells; zero where there is none."""
+    xp = namespace(x)
+    counts = xp.astype(~xp.isnan(x), x.dtype)
+    if v is not None:
+        counts = v[:, None] * counts
+    number = xp.sum(counts, axis=0)
+    total = xp.sum(xp.where(counts > 0, counts * x, xp.zeros_like(x)), axis=0)
+    return total / xp.where(number > 0, number, xp.ones_like(number))
+
+
+def _alone(x: Array, y: NDArray, allowed: Allowed | None) -> NDArray:
+    """The component of each complete row whose label has just one; else -1."""
+    own = y if allowed is None else np.array([*(few[0] if len(few) == 1 else -1 for few in allowed), -1])[y]
+    return np.where(to_numpy(namespace(x).any(namespace(x).isnan(x), axis=1)), -1, own)
+
+
+def _of_chunks(
+    chunks: Chunks, n_components: int | None, device: str, unlabelled_weight: float, allowed: Allowed | None
+) -> Rows:
     """One site's rows in chunks: a pass for the mean row, and another for the labelled rows."""
-    count, mass, with_labels = 0, 0.0, False
+    count, mass, with_labels, incomplete = 0, 0.0, False, False
     total: NDArray | float = 0.0
+    number: NDArray | float = 0.0
     for values, labels, weights in chunks:
         count += len(values)
         mass += len(values) if weights is None else weights.sum()
-        total = total + (values.sum(axis=0) if weights is None else weights @ values)
+        missing = np.isnan(values)
+        incomplete = incomplete or bool(missing.any())
+        observed = np.where(missing, 0.0, values)
+        total = total + (observed.sum(axis=0) if weights is None else weights @ observed)
+        number = number + ((~missing).sum(axis=0) if weights is None else weights @ ~missing)
         with_labels = with_labels or labels is not None
     if not count:
         raise DataError("the source gave its rows only once: give a function that opens it again for every pass")
-    centre = np.asarray(total / mass)
+    centre = np.asarray(total / np.where(number > 0, number, 1.0)) if incomplete else np.asarray(total / mass)
     labelled: Array = None
     free, known_mass = count, 0.0
     for values, labels, weights in chunks if with_labels else ():
         if labels is not None:
-            part = _labelled_sums(values, labels, weights, centre, n_components)
+            part = _labelled_sums(values, _alone(values, labels, allowed), weights, centre, n_components)
             labelled = part if labelled is None else labelled + part
             free -= int((labels >= 0).sum())
             known_mass += (labels >= 0).sum() if weights is None else weights[labels >= 0].sum()
     known = None if labelled is None else to_device(labelled, device)
     mass = known_mass + unlabelled_weight * (mass - known_mass) if unlabelled_weight != 1.0 else mass
-    site = SiteRows(chunks, None, free, unlabelled_weight)
+    site = SiteRows(chunks, None, free, (), incomplete, unlabelled_weight, allowed)
     return Rows((), to_device(centre, device), to_device(mass, device), known, (site,))
 
 
 def _labelled_sums(x: Array, y: NDArray, v: Array | None, centre: Array, n_components: int | None) -> Array:
+    """The sums (K, f) of the rows' features about the centre by component; -1 is for rows that are left out."""
     if n_components is None:
         raise TypeError("labelled rows need n_components")
     xp = namespace(x)
     known = np.flatnonzero(y >= 0)
-    if 0 < known.size < y.size:  # skip the features of the unlabelled
+    if known.size < y.size:  # skip the features of the others
         chosen = indices(known, x)
         x, y, v = xp.take(x, chosen, axis=0), y[known], None if v is None else xp.take(v, chosen, axis=0)
-    total: Array = 0.0
+    total: Array = xp.zeros((n_components, width(x.shape[1])), dtype=x.dtype, device=x.device)
     for part in feature_blocks(*x.shape):
         member = xp.asarray(y[None, part] == np.arange(n_components)[:, None], device=x.device)
         member = xp.astype(member, x.dtype)

@@ -15,15 +15,14 @@ from scipy import sparse
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, some
 from gaussip.networks import mixing_weights
+from gaussip.rows.cells import observed_rows, refuse_unobserved, together, warn_of_empty_rows, warn_of_pairs
 from gaussip.rows.checks import (
     check_cells,
     check_row_weights,
     check_sites_filled,
-    encode_labels,
-    is_unlabelled,
-    label_column,
 )
 from gaussip.rows.chunks import Chunks, of_array
+from gaussip.rows.labels import encode_labels, is_labelled, label_column
 from gaussip.rows.problem import Problem
 from gaussip.rows.rows import Rows
 from gaussip.rows.sites import by_column, places_of_sites, site_of_rows
@@ -46,8 +45,12 @@ class _Site(NamedTuple):
 
     sample: NDArray  #: (s, p)
     weights: NDArray  #: (s,), each row's for all those it stands for
+    sample_labels: NDArray  #: (s,)
     labels: list[Any]  #: distinct, without the unlabelled
     mass: float
+    n_empty: int  #: rows without a cell
+    first_empty: int
+    together: NDArray  #: (p, p), rows in which two features are both observed
 
 
 def prepare_on_disk(
@@ -62,6 +65,7 @@ def prepare_on_disk(
     seed: int,
     device: str,
     unlabelled_weight: float,
+    components_per_class: int | Mapping[Any, int],
 ) -> Problem:
     """Check rows that stay on disk, and lay them out by site.
 
@@ -77,19 +81,35 @@ def prepare_on_disk(
     if len(widths) > 1:
         raise DataError(f"sites have different numbers of columns ({some(widths)}); all need the same features")
     check_sites_filled(np.array([site.mass for site in seen]), names.tolist())
+    _check_observed(seen, names)
     distinct = list(dict.fromkeys(label for site in seen for label in site.labels))
-    codes, classes = encode_labels(distinct, len(distinct), n_components, unlabelled_weight)
-    known = {} if codes is None else dict(zip(distinct, codes.tolist(), strict=True))
+    labels = encode_labels(distinct, len(distinct), n_components, unlabelled_weight, components_per_class)
+    known = {} if labels.codes is None else dict(zip(distinct, labels.codes.tolist(), strict=True))
 
-    def encode(labels: NDArray) -> NDArray:
+    def encode(column: NDArray) -> NDArray:
         try:
-            return np.array([-1 if is_unlabelled(v) else known[v] for v in labels.tolist()], dtype=int)
+            return np.array([known[label] if is_labelled(label) else -1 for label in column.tolist()], dtype=int)
         except KeyError as error:
             raise DataError(f"a source has the label {error} it had not before; rows must stay the same") from None
 
-    labelled = [source.map_labels(encode) for source in sources]
-    rows = Rows.of_sites(labelled, n_components=n_components, device=device, unlabelled_weight=unlabelled_weight)
-    return Problem(rows, [site.sample for site in seen], [site.weights for site in seen], names, classes, W)
+    rows = Rows.of_sites(
+        [source.prepared(encode) for source in sources], n_components=n_components, device=device,
+        unlabelled_weight=unlabelled_weight, allowed=labels.allowed,
+    )  # fmt: skip
+    return Problem(
+        rows, [site.sample for site in seen], [site.weights for site in seen],
+        None if labels.codes is None else [encode(site.sample_labels) for site in seen], names, labels.classes,
+        labels.owners, W,
+    )  # fmt: skip
+
+
+def _check_observed(seen: Sequence[_Site], names: NDArray) -> None:
+    """Warn of rows without a cell, and refuse features that nobody observed."""
+    for site, name in zip(seen, names.tolist(), strict=True):
+        warn_of_empty_rows(site.n_empty, site.first_empty, f" at site {name!r}")
+    both = np.sum([site.together for site in seen], axis=0)
+    refuse_unobserved(np.diagonal(both), sum(site.mass for site in seen), 0)
+    warn_of_pairs(both)
 
 
 def _by_site(X: Any, y: Any, sites: Any, sample_weight: Any) -> tuple[list[Chunks], NDArray]:
@@ -120,7 +140,8 @@ def _first_pass(source: Chunks, name: Any, seed: int) -> _Site:
     rng = np.random.default_rng(seed)
     kept: _Drawn | None = None
     labels: dict[Any, None] = {}
-    seen, mass = 0, 0.0
+    seen, mass, n_empty, first_empty = 0, 0.0, 0, 0
+    both: NDArray | float = 0.0
     for chunk in source:
         n, p = chunk.values.shape
         if kept is not None and kept.rows.shape[1] != p:
@@ -133,13 +154,21 @@ def _first_pass(source: Chunks, name: Any, seed: int) -> _Site:
             text = f"site {name!r}, in the {n} rows from row {seen + 1}: {error}"
             raise DataError(text, site=name, column=error.column) from None
         v = np.ones(n) if chunk.weights is None else chunk.weights
-        if chunk.labels is not None:
-            labels |= dict.fromkeys(label for label in chunk.labels.tolist() if not is_unlabelled(label))
-        kept = _Drawn(rng.random(n), chunk.values, v).after(kept)
-        seen, mass = seen + n, mass + float(v.sum())
+        y = np.full(n, None) if chunk.labels is None else chunk.labels.astype(object)
+        labels |= dict.fromkeys(label for label in y.tolist() if is_labelled(label))
+        there = observed_rows(chunk.values)
+        if not there.all():
+            first_empty = first_empty if n_empty else seen + int((~there).argmax())
+            n_empty += int((~there).sum())
+        kept = _Drawn(rng.random(n)[there], chunk.values[there], v[there], y[there]).after(kept)
+        both = both + together(chunk.values, v)
+        seen, mass = seen + n, mass + float(v[there].sum())
     if not seen or kept is None:
         raise DataError(f"site {name!r} has no rows", site=name)
-    return _Site(kept.rows, kept.weights * (seen / len(kept.rows)), list(labels), mass)
+    if seen == n_empty:
+        raise DataError(f"site {name!r}: no cell of its rows is observed", site=name, remedy="leave it out")
+    weights = kept.weights * ((seen - n_empty) / len(kept.rows))
+    return _Site(kept.rows, weights, kept.labels, list(labels), mass, n_empty, first_empty, np.asarray(both))
 
 
 class _Drawn(NamedTuple):
@@ -148,6 +177,7 @@ class _Drawn(NamedTuple):
     numbers: NDArray  # (s,)
     rows: NDArray  # (s, p)
     weights: NDArray  # (s,)
+    labels: NDArray  # (s,)
 
     def after(self, before: _Drawn | None) -> _Drawn:
         """These rows after others, as many as are wanted."""

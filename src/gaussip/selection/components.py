@@ -11,7 +11,8 @@ from gaussip.errors import DataError, LabelError, SettingError, Text
 from gaussip.exchange.questions import Replicated, answered
 from gaussip.mixture.theta import Theta
 from gaussip.mixture.units import Unit
-from gaussip.rows.checks import check_mean_weight, check_row_weights, encode_labels
+from gaussip.rows.checks import check_mean_weight, check_row_weights
+from gaussip.rows.labels import encode_labels
 from gaussip.rows.problem import prepare, seeds_of
 from gaussip.selection.criteria import Line, line_of
 from gaussip.settings import check, default
@@ -95,13 +96,13 @@ def choose_components(
     v = check_row_weights(sample_weight, len(rows))
     check_mean_weight(None if v is None else [v])
     refuse_range(at_least, at_most, float(len(rows) if v is None else v.sum()), rows.shape[1])
-    n_classes = len(encode_labels(y, len(rows), len(rows))[1])
+    n_classes = len(encode_labels(y, len(rows), len(rows)).classes)
     if n_classes > at_most:
         text = Text("{n} classes are labelled, more than {at_most:{most}} components", n=n_classes, most=at_most)
         raise LabelError(text, setting="at_most")
+    names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
     problem = prepare(
-        rows, y, sites, sample_weight, n_components=at_most, network="complete", device=device,
-        columns=[str(name) for name in getattr(X, "columns", range(rows.shape[1]))],
+        rows, y, sites, sample_weight, n_components=at_most, network="complete", device=device, columns=names,
     )  # fmt: skip
     seed, numbers = seeds_of(random_state, 1)[1], range(max(at_least, n_classes), at_most + 1)
     held, K, steps = problem.held, numbers[0], 0
@@ -117,7 +118,7 @@ def choose_components(
         watch(K, steps)
 
     def chosen() -> Replicated[Selection]:
-        facts = yield from ask_facts(rows.shape[1], problem.rows.labelled is not None)
+        facts = yield from ask_facts(rows.shape[1], held.n_classes, min_count=least, names=names)
         refuse_few_labelled(facts, least, problem.classes.tolist())
         best = yield from over(numbers, facts, seed, reg_covar / facts.spread**2, least, look=looked)
         return Selection.of(best, facts.unit, criterion)

@@ -62,7 +62,7 @@ def agreed_criteria(mixture: Any, X: Any, y: Any = None, *, sites: Any = None, s
     K, p = mixture.means_.shape
     problem = prepare(
         rows, y, sites, sample_weight, n_components=K, network="complete",
-        unlabelled_weight=mixture.unlabelled_weight,
+        unlabelled_weight=mixture.unlabelled_weight, components_per_class=mixture.components_per_class,
     )  # fmt: skip
     if not np.array_equal(problem.sites, mixture.sites_) or rows.shape[1] != p:
         raise DataError("the rows are not of the sites and features of the fit")

@@ -10,13 +10,13 @@ from gaussip.algorithms import Algorithm, one_round
 from gaussip.algorithms.base import SUMS, warn_if_not_pooled
 from gaussip.algorithms.masked import support_error
 from gaussip.algorithms.site import site_facts
-from gaussip.algorithms.summed import LIMBS, WORDS
+from gaussip.algorithms.summed import LIMBS, size_of
 from gaussip.arrays import NDArray, namespace, to_numpy
 from gaussip.errors import CollapseError
 from gaussip.exchange import Stacked
 from gaussip.exchange.in_process import Sums
 from gaussip.exchange.questions import NOTHING, Spent
-from gaussip.mixture.theta import Theta, broadcast, width
+from gaussip.mixture.theta import Theta, broadcast
 from gaussip.mixture.validity import collapse_error, healthy
 from gaussip.networks import two_way_weights
 from gaussip.rows.moments import Shrinkage, moments
@@ -50,6 +50,7 @@ def simulate(
     weighting: str = "rows",
     sites: Sequence[Any] | None = None,
     classes: Sequence[Any] = (),
+    features: Sequence[str] | None = None,
     record_collapse: bool = False,
     marks: Sequence[int] = (),
     before: Spent = NOTHING,
@@ -64,7 +65,7 @@ def simulate(
     W : (M, M) weights, dense or sparse
     shrinkage : of covariances, with a target that broadcasts to the leading axes
     tol : stop when the change is at most this (in every replicate); 0 stops early only when nothing moves
-    sites, classes : names of the sites and of the classes, for errors
+    sites, classes, features : names, for errors; the first components are those of the classes
     record_collapse : go on (other replicates) or end quietly where a component collapses, instead of raising
     before : what the sites sent before the first round
     marks : rounds whose theta ``watch`` is to see
@@ -95,7 +96,7 @@ def simulate(
                 fresh = seen.collapsed & (collapsed == 0)
                 if fresh.any():
                     collapsed = np.where(fresh, number, collapsed)
-                    error = _explain(rounds, look.before, number, names, classes, fresh)
+                    error = _explain(rounds, look.before, number, names, (classes, features), fresh)
                     if not record_collapse:
                         raise error
                     collapse = collapse or error
@@ -116,11 +117,11 @@ def _exchange(algorithm: Algorithm, rows: Rows, W: Any, start: Theta) -> Stacked
     if algorithm.source != SUMS:
         return Stacked(W, site_axis=len(rows.shape) - 1)
     K, p = start.means.shape[-2:]
-    return Sums(W, LIMBS.words(K + 2), K * width(p) + WORDS)
+    return Sums(W, LIMBS.words(K * p + 2), size_of(K, p, rows.incomplete))
 
 
 def _explain(
-    rounds: Rounds, carry: Carry, number: int, names: Sequence[Any], classes: Sequence[Any], fresh: NDArray
+    rounds: Rounds, carry: Carry, number: int, names: Sequence[Any], known: tuple[Any, Any], fresh: NDArray
 ) -> CollapseError:
     """The error for replicates that collapsed: the round is run again from where they stood before it."""
     sent = rounds.spent
@@ -129,7 +130,7 @@ def _explain(
     assert step is not None
     if (short := np.broadcast_to(to_numpy(step.info.short), fresh.shape) & fresh).any():
         replicate = tuple(np.argwhere(short)[0])
-        return support_error(number, to_numpy(step.info.support)[replicate], rounds.algorithm, classes)
+        return support_error(number, to_numpy(step.info.support)[replicate], rounds.algorithm, *known)
     reached = rounds.algorithm.estimate(after)
     for theta, sound in ((step.theta, step.moments.log_likelihood), (reached, None)):
         finite = healthy(theta) if sound is None else namespace(sound).isfinite(sound)

@@ -14,6 +14,7 @@ from gaussip.exchange.questions import Ask, Replicated
 from gaussip.mixture.theta import unvech, width
 from gaussip.mixture.units import Unit
 from gaussip.rows.basis import scale_of
+from gaussip.rows.cells import refuse_unobserved
 from gaussip.rows.checks import ROUNDED, enough
 from gaussip.rows.held import Held
 
@@ -25,9 +26,15 @@ class Facts(NamedTuple):
 
     mass: NDArray  #: (), of the rows as they count in the fit
     rows: NDArray  #: (), by weight
-    class_counts: NDArray  #: (K,), labelled rows by class; (0,) where there are no labels
+    class_counts: NDArray  #: (C,), labelled rows by class; (0,) where there are no labels
+    seen: NDArray  #: (p,), the rows in which each feature is observed; (0,) where nobody needs to know
     mean: NDArray  #: (p,); NaN where nobody needs to know
     variance: NDArray  #: (p,), the same
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether cells are missing."""
+        return bool((self.seen < self.rows - ROUNDED).any())
 
     @property
     def spread(self) -> NDArray:
@@ -43,42 +50,48 @@ class Facts(NamedTuple):
 class Classes(NamedTuple):
     """The labelled rows of all sites by class."""
 
-    counts: NDArray  #: (K,)
-    means: NDArray  #: (K, p); of a class without rows, zero
-    scatters: NDArray  #: (K, p, p), sums of squares and products about the class's mean
+    counts: NDArray  #: (C,)
+    means: NDArray  #: (C, p); of a class without rows, zero
+    scatters: NDArray  #: (C, p, p), sums of squares and products about the class's mean
 
 
-def ask_facts(n_features: int, labelled: bool, located: bool = True) -> Replicated[Facts]:
+def ask_facts(
+    n_features: int, n_classes: int, located: bool = True, min_count: int = 1, names: Sequence[str] | None = None
+) -> Replicated[Facts]:
     """How many rows there are, and where the features lie if that is to be known.
 
-    Two sums: counts and sums; then the squares about the mean of all.
+    Three sums: counts; the features' sums; then the squares about the mean of all. Of features that too few rows have
+    no sums are asked for: they are refused, by ``names``.
     """
     p = n_features if located else 0
 
     def counted(held: Held) -> NDArray:
         columns = [to_numpy(held.rows.mass)[:, None], held.counts[:, None]]
-        if labelled:
-            columns.append(held.labelled(np.zeros(n_features))[..., 0])
+        if n_classes:
+            columns.append(held.class_counts)
         if located:
-            columns.append(np.stack([held.weighted(m, x) for m, x in enumerate(held.values)]))
+            columns.append(held.seen)
         return np.concatenate(columns, axis=1)
 
     total = yield Ask(counted, Wide())
-    mass, rows, class_counts, sums = np.split(total, [1, 2, len(total) - p])
+    mass, rows, class_counts, seen = np.split(total, [1, 2, len(total) - p])
     refuse_impossible(mass >= 0, "their mass is negative")
     refuse_impossible(rows > 0, "their number is not positive")
     refuse_impossible(class_counts >= 0, "some class has a negative number of rows")
-    facts = Facts(mass[0, ...], rows[0, ...], class_counts, *np.full((2, n_features), np.nan))
+    refuse_impossible(seen <= rows + ROUNDED, "a feature is observed in more rows than there are")
+    facts = Facts(mass[0, ...], rows[0, ...], class_counts, seen, *np.full((2, n_features), np.nan))
     if not located:
         return facts
-    mean = sums / rows
+    refuse_unobserved(seen, float(facts.rows), min_count, names)
+    sums = yield Ask(lambda held: np.stack([held.weighted(m, x) for m, x in enumerate(held.values)]), Wide())
+    mean = sums / seen
 
     def squared(held: Held) -> NDArray:
         return np.stack([held.weighted(m, (x - mean) ** 2) for m, x in enumerate(held.values)])
 
     variance = yield Ask(squared, Wide())
     refuse_impossible(variance >= 0, "some feature has a negative variance")
-    return facts._replace(mean=mean, variance=variance / rows)
+    return facts._replace(mean=mean, variance=variance / seen)
 
 
 def refuse_impossible(sound: NDArray, what: str) -> None:
@@ -114,9 +127,11 @@ def ask_classes(facts: Facts, min_count: int) -> Replicated[Classes]:
         )
     unit, rows, counts = facts.unit, float(facts.rows), facts.class_counts
     p = len(facts.mean)
+    if facts.incomplete:
+        return (yield from _ask_incomplete(facts, min_count))
 
     def summed(held: Held) -> NDArray:
-        sums = unit.standard(held.labelled(facts.mean)) / rows
+        sums = unit.standard(held.by_class(np.broadcast_to(facts.mean, (len(counts), p)))[0]) / rows
         return np.asarray(sums[..., 1:].reshape(len(sums), -1))
 
     total = (yield Ask(summed, PRECISE)).reshape(len(counts), width(p) - 1)
@@ -124,3 +139,53 @@ def ask_classes(facts: Facts, min_count: int) -> Replicated[Classes]:
     means = total[:, :p] / here
     scatters = unvech(total[:, p:]) - here[..., None] * means[:, :, None] * means[:, None, :]
     return Classes(counts, means, rows * np.where(counts[:, None, None] > 0, scatters, 0.0))
+
+
+def _ask_incomplete(facts: Facts, min_count: int) -> Replicated[Classes]:
+    """The same where cells are missing, in three sums: counts; sums; squares and products about the classes' means.
+
+    Where too few rows of a class have a feature, its class's mean is taken to be that of all rows.
+    """
+    unit, rows, counts = facts.unit, float(facts.rows), facts.class_counts
+    C, p = len(counts), len(facts.mean)
+    overall = np.broadcast_to(facts.mean, (C, p))
+    seen = (yield Ask(lambda held: held.by_class(overall)[1].reshape(-1, C * p), PRECISE)).reshape(C, p)
+    asked = asked_for(seen.T[..., None], min_count, facts.seen[:, None] - seen.sum(axis=0)[:, None]).T
+
+    def summed(held: Held) -> NDArray:
+        sums = unit.standard(held.by_class(overall)[0])[..., 1 : 1 + p] / rows
+        return np.asarray(np.where(asked, sums, 0.0).reshape(-1, C * p))
+
+    means = (yield Ask(summed, PRECISE)).reshape(C, p) * rows / np.where(asked, seen, 1.0)
+    points = means * unit.spread + unit.location
+    both = asked[:, :, None] & asked[:, None, :]
+
+    def multiplied(held: Held) -> NDArray:
+        squares = unvech((held.by_class(points)[0] / unit.factor)[..., 1 + p :]) / rows
+        return np.asarray(np.where(both, squares, 0.0).reshape(-1, C * p * p))
+
+    scatters = (yield Ask(multiplied, PRECISE)).reshape(C, p, p) * rows
+    return Classes(counts, means, spread_out(scatters, counts, np.where(asked, seen, 0.0)))
+
+
+def spread_out(scatters: NDArray, counts: NDArray, seen: NDArray) -> NDArray:
+    """Scatters (..., p, p) of counts (...) rows, of the same variances as those of the rows (..., p) observed."""
+    factor = np.sqrt(counts[..., None] / np.where(seen > 0, seen, np.inf))
+    return np.asarray(scatters * factor[..., :, None] * factor[..., None, :])
+
+
+def asked_for(counts: NDArray, min_count: int, others: NDArray | float = 0.0) -> NDArray:
+    """Which groups (R, K) of each run have sums that may be asked for; counts (R, K, p) by feature.
+
+    All know the sum of all rows, so what is left of it is that of the groups left out, with other rows (R, p): these
+    must have enough rows together, or none.
+    """
+    asked = enough(counts, min_count).all(axis=-1)
+    rest_of = np.broadcast_to(others, (len(counts), counts.shape[-1]))
+    for mine, here, other in zip(asked, counts, rest_of, strict=True):
+        while mine.any():
+            rest = here[~mine].sum(axis=0) + other
+            if not ((rest > ROUNDED) & ~enough(rest, min_count)).any():
+                break
+            mine[np.where(mine, here.min(axis=-1), np.inf).argmin()] = False
+    return np.asarray(asked)

@@ -8,6 +8,7 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import StartError, Text
 from gaussip.exchange.questions import Replicated, answered
+from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta, reorder
 from gaussip.rows.checks import check_mean_weight
 from gaussip.rows.held import Held
@@ -45,6 +46,7 @@ def starts(
     given: Given,
     regularised: Regularised,
     count: Count = lambda words: None,
+    features: Sequence[str] | None = None,
 ) -> list[Theta]:
     """Starting values: one per seed from k-means or a search, one from labels, with what is given in their place."""
     check(init_params=init_params)
@@ -56,7 +58,8 @@ def starts(
     if all(part is not None for part in given):
         thetas = [Theta(*given)]
     else:
-        thetas = found(problem.held, n_components, init_params, seeds, regularised, count, problem.classes.tolist())
+        names = problem.classes.tolist()
+        thetas = found(problem.held, n_components, init_params, seeds, regularised, count, names, features)
         if given.means is not None and given.means.shape == thetas[0].means.shape:
             numbers = np.arange(n_components)
             thetas = [reorder(theta, order_by(theta, given.means, numbers)) for theta in thetas]
@@ -75,17 +78,18 @@ def found(
     regularised: Regularised,
     count: Count = lambda words: None,
     classes: Sequence[Any] = (),
+    features: Sequence[str] | None = None,
 ) -> list[Theta]:
-    """Starts that the sites find together, all in this process; ``classes`` are names, for messages."""
+    """Starts that the sites find together, all in this process; ``classes`` and ``features`` are names."""
     regularised = regularised._replace(min_count=held.least(regularised.min_count))
 
     def all_starts() -> Replicated[list[Theta]]:
-        facts = yield from _asked(held, regularised.min_count, classes)
+        facts = yield from _asked(held, regularised.min_count, classes, features)
         if init_params == "search":
-            return (yield from _searched(facts, n_components, seeds, regularised))
+            return (yield from _searched(facts, n_components, seeds, regularised, held.owners))
         thetas = []
         for seed in seeds[:1] if init_params == "labels" else seeds:
-            wish = Wish(init_params, n_components, seed, regularised.min_count)
+            wish = Wish(init_params, n_components, seed, regularised.min_count, held.owners, tuple(classes))
             thetas.append((yield from ask_start(facts, wish)))
         return thetas
 
@@ -94,19 +98,21 @@ def found(
     return answered(all_starts(), held, held.n_sites, count)
 
 
-def _asked(held: Held, min_count: int, classes: Sequence[Any]) -> Replicated[Facts]:
-    facts = yield from ask_facts(held.values[0].shape[1], held.rows.labelled is not None)
+def _asked(
+    held: Held, min_count: int, classes: Sequence[Any], features: Sequence[str] | None = None
+) -> Replicated[Facts]:
+    facts = yield from ask_facts(held.values[0].shape[1], held.n_classes, min_count=min_count, names=features)
     refuse_few_labelled(facts, min_count, classes)
     return facts
 
 
 def _searched(
-    facts: Facts, n_components: int, seeds: Sequence[int], regularised: Regularised
+    facts: Facts, n_components: int, seeds: Sequence[int], regularised: Regularised, owners: Owners | None
 ) -> Replicated[list[Theta]]:
     """The best of many starts, for each seed."""
     reg, numbers, thetas = regularised.reg_covar / facts.spread**2, range(n_components, n_components + 1), []
     for seed in seeds:
-        best = yield from over(numbers, facts, seed, reg, regularised.min_count, regularised.shrinkage)
+        best = yield from over(numbers, facts, seed, reg, regularised.min_count, regularised.shrinkage, owners)
         thetas.append((yield from confirmed(best.mixtures[0].theta, facts.unit)))
     return thetas
 

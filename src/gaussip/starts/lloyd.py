@@ -14,10 +14,10 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import StartError, Text
 from gaussip.exchange.questions import Ask, Replicated
-from gaussip.mixture.theta import Theta, unvech, width
-from gaussip.rows.checks import ROUNDED, enough
+from gaussip.mixture.theta import Theta, unvech, vech, width
+from gaussip.rows.checks import ROUNDED
 from gaussip.rows.held import Held
-from gaussip.starts.facts import PRECISE, Facts, refuse_impossible
+from gaussip.starts.facts import PRECISE, Facts, asked_for, refuse_impossible, spread_out
 
 SEEDS = 10  # runs side by side, each from centres of its own
 MOST = 15  # iterations
@@ -34,32 +34,50 @@ class Groups(NamedTuple):
     scatters: NDArray  #: (K, p, p), sums of squares and products about the group's mean
 
 
+class _Sums(NamedTuple):
+    """The sums of each site's rows by their nearest centres, over the number of rows, in standard units."""
+
+    moments: NDArray  #: (M, R, K, f); missing cells count as if they lay at the centre
+    seen: NDArray  #: (M, R, K, p), in how many rows a feature is observed
+    apart: NDArray  #: (M, R), squared distances
+
+
 class _Passes:
-    """The sums of each site's rows by their nearest centres, for several runs; kept for a second question."""
+    """The sums of each site's rows, for several runs; kept for a second question."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._centres: NDArray | None = None
-        self._found: tuple[NDArray, NDArray] | None = None
+        self._found: _Sums | None = None
 
-    def at(self, centres: NDArray, held: Held) -> tuple[NDArray, NDArray]:
-        """Moments (M, R, K, f) and squared distances (M, R) over the number of rows, in standard units."""
+    def at(self, centres: NDArray, held: Held) -> _Sums:
+        """At the centres (R, K, p)."""
         if self._centres is not centres or self._found is None:
             self._found, self._centres = self._pass(centres, held), centres
         return self._found
 
-    def _pass(self, centres: NDArray, held: Held) -> tuple[NDArray, NDArray]:
+    def _pass(self, centres: NDArray, held: Held) -> _Sums:
         unit, rows = self._facts.unit, float(self._facts.rows)
         K, p = centres.shape[1:]
         covariances = np.broadcast_to(NARROW * np.diag(unit.spread**2), (K, p, p))
         constant = np.log(K) + p / 2 * np.log(2 * np.pi * NARROW) + unit.log_volume
-        sums, apart = [], []
+        of_cell = 0.5 * np.log(2 * np.pi * NARROW) + np.log(unit.spread)
+        moments, seen, apart = [], [], []
         for one in centres:
             theta = Theta(np.full(K, 1 / K), one * unit.spread + unit.location, covariances)
             found = held.plain_moments(theta)
-            sums.append(unit.standard(found.sums) / rows)
-            apart.append(-2 * NARROW * (found.log_likelihood + found.mass * constant) / rows)
-        return np.stack(sums, axis=1), np.stack(apart, axis=1)
+            sums = unit.standard(found.sums) / rows
+            heights = found.log_likelihood + found.mass * constant
+            here = np.repeat(sums[..., :1], p, axis=-1)
+            if found.observed is not None:
+                here = found.observed / rows
+                left = sums[..., :1] - here  # missing cells were filled in: each at the centre, of variance NARROW
+                sums[..., 1 + p :] -= NARROW * vech(left[..., None] * np.eye(p))
+                heights = heights - ((found.mass[:, None] - held.seen) * of_cell).sum(axis=1)
+            moments.append(sums)
+            seen.append(here)
+            apart.append(-2 * NARROW * heights / rows)
+        return _Sums(*(np.stack(parts, axis=1) for parts in (moments, seen, apart)))
 
 
 def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: bool = True) -> Replicated[list[Groups]]:
@@ -73,27 +91,33 @@ def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: boo
         here, shape = centres, centres.shape[:2]
 
         def counted(held: Held, here: NDArray = here) -> NDArray:
-            sums, apart = passes.at(here, held)
-            return np.concatenate([sums[..., 0].reshape(len(apart), -1), apart], axis=1)
+            sums, seen, apart = passes.at(here, held)
+            counts = [sums[..., 0], *([seen] if facts.incomplete else []), apart]
+            return np.concatenate([part.reshape(len(apart), -1) for part in counts], axis=1)
 
         about = np.ascontiguousarray(here, dtype="<f8").tobytes()
         total = yield Ask(counted, PRECISE, about)
-        counts, apart = rows * total[: -len(draws)].reshape(shape), total[-len(draws) :]
+        counts, seen, apart = np.split(rows * total, [shape[0] * shape[1], len(total) - len(draws)])
+        counts, apart = counts.reshape(shape), total[-len(draws) :]
+        seen = seen.reshape(centres.shape) if facts.incomplete else counts[..., None]
         refuse_impossible(
             np.abs(counts.sum(axis=1) - rows) < ROUNDED * rows, "groups hold more or fewer rows than all"
         )
-        asked = _asked_for(counts, min_count)
+        asked = asked_for(seen, min_count)
         better, before = asked.all(axis=1) & (apart < apart_there), apart_there.min()
         reached[better], apart_there[better] = centres[better], apart[better]
         if apart_there.min() > (1 - WORTH) * before or iteration == MOST - 1:
             break
 
         def summed(held: Held, here: NDArray = here, asked: NDArray = asked) -> NDArray:
-            sums = np.where(asked[..., None], passes.at(here, held)[0][..., 1 : 1 + p], 0.0)
-            return np.asarray(sums.reshape(len(sums), -1))
+            sums, there, _ = passes.at(here, held)
+            first = sums[..., 1 : 1 + p]
+            if facts.incomplete:  # without the cells that were filled in
+                first = first - (sums[..., :1] - there) * here
+            return np.asarray(np.where(asked[..., None], first, 0.0).reshape(len(sums), -1))
 
         total = (yield Ask(summed, PRECISE, about)).reshape(centres.shape)
-        centres = total / np.where(asked, counts / rows, 1.0)[..., None]
+        centres = total / np.where(asked[..., None], seen / rows, 1.0)
         for run, k in np.argwhere(~asked).tolist():  # next to the largest group
             apart_each = np.sqrt(max(float(apart[run]), 0.0) / p)
             centres[run, k] = centres[run, int(counts[run].argmax())] + apart_each * _drawn(draws[run], (p,))
@@ -107,7 +131,7 @@ def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: boo
         )
     if best:  # of runs that ended alike the first, whatever the last digits, which depend on who has which rows
         found = np.flatnonzero(apart_there <= apart_there.min() + ALIKE)[:1]
-    return (yield from _groups(passes, reached[found], rows))
+    return (yield from _groups(passes, reached[found], facts))
 
 
 def _drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray:
@@ -115,33 +139,29 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray:
     return rng.standard_normal(shape).round(9)
 
 
-def _asked_for(counts: NDArray, min_count: int) -> NDArray:
-    """The groups (R, K) of each run whose sums are asked for.
-
-    All know the sum of all rows, so what is left of it is that of the groups left out: these must have enough rows
-    together, or none.
-    """
-    asked = enough(counts, min_count)
-    for mine, here in zip(asked, counts, strict=True):
-        while mine.any() and (rest := here[~mine].sum()) > ROUNDED and not enough(rest, min_count):
-            mine[np.where(mine, here, np.inf).argmin()] = False
-    return np.asarray(asked)
-
-
-def _groups(passes: _Passes, centres: NDArray, rows: float) -> Replicated[list[Groups]]:
+def _groups(passes: _Passes, centres: NDArray, facts: Facts) -> Replicated[list[Groups]]:
     """The groups about the centres of some runs, with their squares and products."""
-    p = centres.shape[-1]
+    p, rows = centres.shape[-1], float(facts.rows)
+    size = centres.shape[0] * centres.shape[1] * width(p)
 
     def summed(held: Held) -> NDArray:
-        sums = passes.at(centres, held)[0]
-        return np.asarray(sums.reshape(len(sums), -1))
+        sums, seen, _ = passes.at(centres, held)
+        parts = [sums, seen] if facts.incomplete else [sums]
+        return np.concatenate([part.reshape(len(sums), -1) for part in parts], axis=1)
 
-    total = (yield Ask(summed, PRECISE)).reshape(*centres.shape[:2], width(p))
+    total = yield Ask(summed, PRECISE)
     groups = []
-    for sums, about in zip(total, centres, strict=True):
+    for number, (sums, about) in enumerate(
+        zip(total[:size].reshape(*centres.shape[:2], width(p)), centres, strict=True)
+    ):
         share = sums[:, 0]
-        means = sums[:, 1 : 1 + p] / share[:, None]
+        means, scatters = sums[:, 1 : 1 + p] / share[:, None], unvech(sums[:, 1 + p :])
         moved = means - about
-        scatters = unvech(sums[:, 1 + p :]) - share[:, None, None] * moved[:, :, None] * moved[:, None, :]
+        if facts.incomplete:  # about the centres, which are close to the means
+            seen = total[size:].reshape(centres.shape)[number]
+            means = about + moved * (share[:, None] / seen)
+            scatters = spread_out(scatters, share, seen)
+        else:
+            scatters = scatters - share[:, None, None] * moved[:, :, None] * moved[:, None, :]
         groups.append(Groups(rows * share, means, rows * scatters))
     return groups

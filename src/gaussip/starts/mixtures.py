@@ -23,13 +23,12 @@ def from_groups(groups: Groups | Classes) -> Theta:
     return Theta(counts / counts.sum(), means, covariances)
 
 
-def from_classes(classes: Classes) -> Theta:
+def from_classes(classes: Classes, n_components: int) -> Theta:
     """The start with one component for each class of labelled rows."""
-    empty = np.flatnonzero(classes.counts <= 0)
-    if empty.size:
+    unlabelled = n_components - np.count_nonzero(classes.counts > 0)
+    if unlabelled:
         raise StartError(
-            f"a start from labels needs labelled rows for every component: {empty.size} of {len(classes.counts)} "
-            "have none",
+            f"a start from labels needs labelled rows for every component: {unlabelled} of {n_components} have none",
             setting="init_params",
             remedy=Text("use {init_params:'kmeans'}, or fewer components"),
         )

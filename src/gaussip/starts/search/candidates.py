@@ -26,7 +26,7 @@ def candidates(
     if fewer is not None:
         starts += [split(fewer, k) for k in range(n_components - 1)]
     if classes is not None and np.count_nonzero(classes.counts) == n_components:
-        starts.append(from_classes(Classes(*(part[:n_components] for part in classes))))
+        starts.append(from_classes(Classes(*(part[:n_components] for part in classes)), n_components))
     half = -(-len(grouped) // 2)
     others = [from_groups(groups) for groups in grouped[:half]] + [alike(groups) for groups in grouped[half:]]
     if classes is not None:

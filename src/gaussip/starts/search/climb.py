@@ -63,24 +63,31 @@ class Rule(NamedTuple):
     min_count: int  #: rows of all sites that each component must have
     shrinkage: float = 0.0  #: the target's share of every covariance
     target: NDArray | float = 0.0  #: (p, p)
+    share: NDArray | float = 1.0  #: (p,), of the rows that have each feature
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether cells are missing."""
+        return bool(np.min(self.share) < 1)
 
     def totals(self, theta: Theta) -> Replicated[Totals]:
         """The sums at a mixture; of one with too few rows in a component, no moments are asked for."""
         point = self.unit.original_theta(theta)
-        summed = Summed(Theta(*(part[None] for part in point)), np.asarray(self.mass))
+        summed = Summed(Theta(*(part[None] for part in point)), np.asarray(self.mass), self.incomplete)
 
         @cache
         def found(held: Held) -> Moments:
             with np.errstate(all="ignore"):  # a component that collapses divides by zero
                 return held.moments(point)
 
-        if scarce(theta.weights, self.mass, self.min_count):
-            counts = Counted.of((yield Counted.ask(point, found)))
+        if scarce(theta.weights, self.mass * np.min(self.share), self.min_count):
+            counts = Counted.of((yield Counted.ask(point, found)), theta.means.shape[1])
             if counts.short(self.min_count):
                 return Totals(np.full((len(theta.weights), width(theta.means.shape[1])), np.nan), np.nan, self.mass)
         pooled = summed.pooled((yield summed.ask(found)))
         psi, height = self._standard(pooled.psi[0], theta), float(pooled.log_likelihood[0]) + self.unit.log_volume
-        supported = bool(enough(self.mass * psi[:, 0], self.min_count).all())
+        support = self.mass * psi[:, 0] if pooled.seen is None else pooled.seen[0]
+        supported = bool(enough(support, self.min_count).all())
         return Totals(psi, self.mass * height if supported else np.nan, self.mass)
 
     def _standard(self, psi: Psi, theta: Theta) -> Psi:

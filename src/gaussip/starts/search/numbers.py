@@ -8,11 +8,16 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import StartError, Text
 from gaussip.exchange.questions import Replicated
+from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta
 from gaussip.starts.facts import Facts, ask_classes
 from gaussip.starts.lloyd import ask_groups
 from gaussip.starts.search.candidates import candidates
 from gaussip.starts.search.climb import Climbed, Rule, Steps, best_of
+from gaussip.starts.search.moves import split
+from gaussip.starts.within import Shared, ask_within
+
+DRAWS = 4  # starts within classes
 
 
 class Best(NamedTuple):
@@ -29,6 +34,7 @@ def over(
     reg: NDArray,
     min_count: int,
     shrinkage: float = 0.0,
+    owners: Owners | None = None,
     look: Callable[[int], None] = lambda K: None,
 ) -> Replicated[Best]:
     """The search that all sites run; see `gaussip.starts.search.climb`.
@@ -37,17 +43,28 @@ def over(
     ----------
     reg : (p,), added to every variance, in standard units
     shrinkage : the share of every covariance taken from the covariance within groups of rows
+    owners : the components of each class
     look : called with each K before it is looked at
     """
+    several = owners is not None and not owners.single
     classes = (yield from ask_classes(facts, min_count)) if facts.class_counts.any() else None
     labelled = 0 if classes is None else int(np.flatnonzero(classes.counts).max(initial=-1)) + 1
-    rule = Rule(facts.unit, float(facts.mass), reg, min_count)
+    if several and owners is not None:
+        labelled = owners.owned
+    share = facts.seen / facts.rows if facts.incomplete else 1.0
+    rule = Rule(facts.unit, float(facts.mass), reg, min_count, share=share)
     if shrinkage:
         (groups,) = yield from ask_groups(facts, numbers[-1], seed, min_count)
         rule = rule._replace(shrinkage=shrinkage, target=groups.scatters.sum(axis=0) / groups.counts.sum())
 
     def best(K: int, fewer: Theta | None) -> Steps:
         look(K)
+        if several and owners is not None:
+            starts = [] if fewer is None else [split(fewer, k) for k in range(K - 1)]
+            for draw in range(DRAWS):
+                theta = yield from ask_within(facts, Shared(owners, K), seed + draw, min_count)
+                starts.append(theta)
+            return (yield from best_of(starts, rule, labelled))
         try:
             grouped = yield from ask_groups(facts, K, seed, min_count, best=False)
         except StartError:

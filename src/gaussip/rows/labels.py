@@ -1,0 +1,162 @@
+"""Labels as people give them: a class, a set of classes of which one is right, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussip.arrays import NDArray
+from gaussip.errors import LabelError, SettingError, Text, some
+from gaussip.mixture.owners import Owners
+from gaussip.rows.checks import as_column, check_unlabelled_weight, is_unlabelled, one_kind
+from gaussip.rows.groups import Allowed
+from gaussip.settings import check
+
+
+class Labels(NamedTuple):
+    """Labels as numbers."""
+
+    codes: NDArray | None  #: (n,), first the classes, then the sets of classes; -1 where there is none. None: nowhere
+    classes: NDArray  #: (C,), sorted names
+    owners: Owners
+    sets: tuple[tuple[int, ...], ...]  #: of classes, by their numbers
+
+    @property
+    def allowed(self) -> Allowed | None:
+        """The components of each number; None where number k is component k."""
+        return allowed_by(self.owners, self.sets)
+
+
+def encode_labels(
+    y: Any,
+    n_rows: int,
+    n_components: int,
+    unlabelled_weight: Any = 1.0,
+    components_per_class: int | Mapping[Any, int] = 1,
+) -> Labels:
+    """The numbers of labels (n,); a cell is a class, a set of classes, or nothing (-1, None, NaN)."""
+    column = [] if y is None else label_column(y, n_rows).tolist()
+    cells = [_as_set(v) for v in column]
+    if all(v is None for v in cells):
+        check_unlabelled_weight(unlabelled_weight, labelled=False)
+        return Labels(None, np.empty(0, dtype=int), Owners(()), ())
+    if frozenset() in cells:
+        raise LabelError(
+            Text("{y} has an empty set of classes in row {row}, counted from 1", row=cells.index(frozenset()) + 1),
+            row=cells.index(frozenset()) + 1,
+            remedy="a set names the classes that a row may be of; leave the cell empty where all may be",
+        )
+    classes = _classes([name for v in cells if v is not None for name in v])
+    number = {name: c for c, name in enumerate(classes.tolist())}
+    owners = owners_of(classes.tolist(), n_components, components_per_class)
+    check_unlabelled_weight(unlabelled_weight, labelled=True, n_unseen=n_components - owners.owned)
+    found: list[tuple[int, ...] | None] = [
+        None if v is None else tuple(sorted(number[name] for name in v)) for v in cells
+    ]
+    _refuse_unlabelled_classes(found, classes)
+    sets = tuple(sorted({v for v in found if v is not None and len(v) > 1}))
+    code: dict[tuple[int, ...], int] = {(c,): c for c in range(len(classes))}
+    code |= {v: len(classes) + i for i, v in enumerate(sets)}
+    codes = np.array([-1 if v is None else code[v] for v in found])
+    return Labels(codes, classes, owners, sets)
+
+
+def allowed_by(owners: Owners, sets: Sequence[Sequence[int]]) -> Allowed | None:
+    """The components of each class, and of each set of classes; None where class k is component k."""
+    if owners.single and not sets:
+        return None
+    own = [owners.of(c) for c in range(len(owners.counts))]
+    return [*own, *(tuple(k for c in few for k in own[c]) for few in sets)]
+
+
+def owners_of(classes: Sequence[Any], n_components: int, per_class: int | Mapping[Any, int]) -> Owners:
+    """How many components each class has, refused where there are not as many."""
+    if isinstance(per_class, Mapping):
+        unknown = [name for name in per_class if name not in classes]
+        if unknown:
+            text = Text(
+                "{components_per_class} has the class {name!r}, which no row is labelled with",
+                name=unknown[0],
+            )
+            raise LabelError(text, label=unknown[0], remedy=f"the classes are {some(list(classes))}")
+        counts = tuple(per_class.get(name, 1) for name in classes)
+    else:
+        counts = (per_class,) * len(classes)
+    for count in counts:
+        check(components_per_class=count)
+    if sum(counts) > n_components:
+        one = all(count == 1 for count in counts)
+        text = Text(
+            "{y} has {n} classes ({names}) but {n_components:{K}}; "
+            + ("each class needs a component of its own: raise {n_components}" if one else
+               "they have {needed} components together: use {n_components:{needed}}")
+            + ", or use -1 for unlabelled rows" * one,
+            n=len(classes), names=some(list(classes)), K=n_components, needed=sum(counts),
+        )  # fmt: skip
+        raise LabelError(text, setting="n_components")
+    return Owners(tuple(int(count) for count in counts))
+
+
+def label_column(y: Any, n_rows: int) -> NDArray:
+    """Labels, (n,), of whatever kind."""
+    if isinstance(y, (list, tuple)) and any(isinstance(v, (list, tuple, set, frozenset)) for v in y):
+        values: NDArray = np.empty(len(y), dtype=object)
+        for i, v in enumerate(y):
+            values[i] = frozenset(v) if isinstance(v, (list, tuple, set)) else v
+    else:
+        values = as_column(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.shape != (n_rows,):
+        raise LabelError(Text("{y} has shape {shape}; {n} rows need ({n},)", shape=values.shape, n=n_rows))
+    return values
+
+
+def is_labelled(value: Any) -> bool:
+    """Whether a cell names a class, or a set of them."""
+    return _as_set(value) is not None
+
+
+def _as_set(value: Any) -> frozenset[Any] | None:
+    """The classes that a row may be of; None where nothing is known."""
+    if isinstance(value, (set, frozenset, tuple, list)):
+        return frozenset(value)
+    return None if is_unlabelled(value) else frozenset([value])
+
+
+def _classes(names: list[Any]) -> NDArray:
+    """The sorted names of classes."""
+    seen = one_kind(names, "y", LabelError)
+    if seen.dtype.kind == "f":
+        if not (np.isfinite(seen) & (seen == np.round(seen))).all():
+            raise LabelError(
+                Text("{y} has labels that are not whole numbers (or infinity); give class names or whole numbers")
+            )
+        seen = seen.astype(int)
+    return np.unique(seen)
+
+
+def _refuse_unlabelled_classes(found: Sequence[tuple[int, ...] | None], classes: NDArray) -> None:
+    """Refuse classes that stand in sets of classes alone: nothing says where they are."""
+    alone = {v[0] for v in found if v is not None and len(v) == 1}
+    for c, name in enumerate(classes.tolist()):
+        if c not in alone:
+            raise LabelError(
+                Text("{y} names the class {name!r} in sets of classes alone", name=name), label=name,
+                remedy="label some of its rows with it alone, or leave it out of the sets",
+            )  # fmt: skip
+
+
+def check_components_per_class(value: Any) -> None:
+    """Refuse what is neither a number of components nor one for each class."""
+    if isinstance(value, Mapping):
+        for count in value.values():
+            check(components_per_class=count)
+        return
+    if not isinstance(value, Integral):
+        text = Text("{components_per_class:{value!r}} must be a whole number, or map classes to numbers", value=value)
+        raise SettingError(text, setting="components_per_class")
+    check(components_per_class=value)
