@@ -31,6 +31,7 @@ from gaussip.phases.fit import Fit, Fitted
 from gaussip.phases.fit_by_sums import FitBySums
 from gaussip.phases.program import NAMES, Program, longest_message
 from gaussip.phases.task import LocalData, refuse_few
+from gaussip.rows.cells import about_pairs
 
 
 class SiteRun:
@@ -296,6 +297,8 @@ class SiteRun:
             basis = self._program.results[name]
             components, digest = len(basis.variances), basis.digest()[:12]
             self._logs.event("agreed on a basis", exchange=exchange, components=components, digest=digest)
+        if name == "facts" and len(pairs := self._program.results[name].apart):
+            self._logs.event("features never observed together", why=about_pairs(pairs, self._task.features))
         if name == "start":
             if selection is not None and self._task.at_least is not None:
                 chosen = keep_selection(self._folder, selection, self._task.numbers[-1])

@@ -8,7 +8,6 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import StartError
-from gaussip.exchange.codes import Wide
 from gaussip.exchange.questions import Replicated
 from gaussip.mixture.theta import Theta, in_bytes, width
 from gaussip.phases.base import Context
@@ -17,7 +16,7 @@ from gaussip.phases.task import Task
 from gaussip.rows.moments import mean_covariance
 from gaussip.selection.components import Selection, refuse_range
 from gaussip.starts.agreed import Wish, ask_start, confirmed
-from gaussip.starts.facts import PRECISE, Facts, ask_facts, refuse_few_labelled
+from gaussip.starts.facts import COUNTS, PRECISE, Facts, ask_facts, ask_pairs, refuse_few_labelled
 from gaussip.starts.lloyd import SEEDS
 from gaussip.starts.search import over
 
@@ -61,6 +60,7 @@ class FactsPhase(Computation):
 def _ask_facts(task: Task, located: bool) -> Replicated[Facts]:
     facts = yield from ask_facts(task.n_features, task.n_classes, located, task.min_count, task.features)
     refuse_few_labelled(facts, task.min_count, task.classes)
+    facts = yield from ask_pairs(facts)
     owned = 0 if task.owners is None else task.owners.owned
     if task.unlabelled_weight == 0 and not (owned == task.n_components and (facts.class_counts > 0).all()):
         raise StartError(
@@ -122,7 +122,7 @@ def _ask_start(task: Task, facts: Facts) -> Replicated[Agreed]:
 
 def most_words_of_facts(task: Task) -> int:
     """The words of the longest question about facts."""
-    return Wide().words(2 + task.n_classes + task.n_features)
+    return COUNTS.words(2 + task.n_classes + width(task.n_features))
 
 
 def most_words_of_start(task: Task) -> int:

@@ -55,15 +55,23 @@ def together(X: NDArray, weights: NDArray | None = None) -> NDArray:
     return total
 
 
+def never_together(both: NDArray) -> NDArray:
+    """The pairs of features, (n, 2), that no row has both of."""
+    return np.argwhere(np.triu(both <= ROUNDED))
+
+
+def about_pairs(pairs: NDArray, names: Sequence[str] | None = None) -> str:
+    """What two features that no row has both of mean for a fit."""
+    shown = ", ".join(f"{column_name(i, names)!r} and {column_name(j, names)!r}" for i, j in pairs[:4].tolist())
+    more = f", and {len(pairs) - 4} more pairs" if len(pairs) > 4 else ""
+    return (
+        f"no row of any site has both {shown}{more}: their correlation within a component is not in the data, and "
+        "the fit's comes from the start"
+    )
+
+
 def warn_of_pairs(both: NDArray, names: Sequence[str] | None = None) -> None:
-    """Warn of two features that no row has both of: their correlation is not in the data."""
-    pairs = np.argwhere(np.triu(both <= 0)).tolist()
-    if pairs:
-        shown = ", ".join(f"{column_name(i, names)!r} and {column_name(j, names)!r}" for i, j in pairs[:4])
-        more = f", and {len(pairs) - 4} more pairs" if len(pairs) > 4 else ""
-        warnings.warn(
-            f"no row of any site has both {shown}{more}: their correlation within a component is not in the data, "
-            "and what the fit gives comes from the start",
-            MissingCellsWarning,
-            stacklevel=4,
-        )
+    """Warn of two features that no row has both of."""
+    pairs = never_together(both)
+    if len(pairs):
+        warnings.warn(about_pairs(pairs, names), MissingCellsWarning, stacklevel=4)

@@ -11,14 +11,16 @@ from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import DataError, LabelError
 from gaussip.exchange.codes import Wide
 from gaussip.exchange.questions import Ask, Replicated
-from gaussip.mixture.theta import unvech, width
+from gaussip.mixture.theta import unvech, vech, width
 from gaussip.mixture.units import Unit
 from gaussip.rows.basis import scale_of
-from gaussip.rows.cells import refuse_unobserved
+from gaussip.rows.cells import never_together, refuse_unobserved, together
 from gaussip.rows.checks import ROUNDED, enough
 from gaussip.rows.held import Held
 
 PRECISE = Wide(60, 4)  # for numbers in standard units, divided by the number of rows
+COUNTS = Wide()
+NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
 
 
 class Facts(NamedTuple):
@@ -30,6 +32,7 @@ class Facts(NamedTuple):
     seen: NDArray  #: (p,), the rows in which each feature is observed; (0,) where nobody needs to know
     mean: NDArray  #: (p,); NaN where nobody needs to know
     variance: NDArray  #: (p,), the same
+    apart: NDArray = NO_PAIRS  #: (n, 2), features that no row has both of
 
     @property
     def incomplete(self) -> bool:
@@ -73,7 +76,7 @@ def ask_facts(
             columns.append(held.seen)
         return np.concatenate(columns, axis=1)
 
-    total = yield Ask(counted, Wide())
+    total = yield Ask(counted, COUNTS)
     mass, rows, class_counts, seen = np.split(total, [1, 2, len(total) - p])
     refuse_impossible(mass >= 0, "their mass is negative")
     refuse_impossible(rows > 0, "their number is not positive")
@@ -92,6 +95,18 @@ def ask_facts(
     variance = yield Ask(squared, Wide())
     refuse_impossible(variance >= 0, "some feature has a negative variance")
     return facts._replace(mean=mean, variance=variance / seen)
+
+
+def ask_pairs(facts: Facts) -> Replicated[Facts]:
+    """The same facts, with the features that no row has both of."""
+    if not facts.incomplete:
+        return facts
+
+    def counted(held: Held) -> NDArray:
+        weights: Sequence[NDArray | None] = [None] * len(held.values) if held.weights is None else held.weights
+        return np.stack([vech(together(x, v)) for x, v in zip(held.values, weights, strict=True)])
+
+    return facts._replace(apart=never_together(unvech((yield Ask(counted, COUNTS)))))
 
 
 def refuse_impossible(sound: NDArray, what: str) -> None:
