@@ -23,7 +23,7 @@ from pathlib import Path
 from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.federation import folders, reading
 from gaussip.node.links import Links
-from gaussip.rows.tables import write_table
+from gaussip.rows.table_files import write_table
 from gaussip.studies.demo_sites import free_ports
 from gaussip.studies.simulation_model import Setting, draw
 from results import Table, report

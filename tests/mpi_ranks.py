@@ -7,6 +7,7 @@ import sys
 import numpy as np
 
 from gaussip.exchange.mpi import Mpi
+from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import pack
 from gaussip.phases.base import run
 from gaussip.phases.program import Program
@@ -20,8 +21,8 @@ def task_of(name, start):
     network = "ring" if name == "exact" else "circle"
     return make_task(
         SITES, network=network, mixing="row", network_seed=0, algorithm=name, eta=0.05, n_components=3, n_features=3,
-        labelled=True, start=start, seed=0, scale=False, reg_covar=1e-3, weighting="rows", max_rounds=ROUNDS, tol=0.0,
-        min_count=1,
+        owners=Owners.one_each(3), start=start, seed=0, scale=False, reg_covar=1e-3, weighting="rows",
+        max_rounds=ROUNDS, tol=0.0, min_count=1,
     )  # fmt: skip
 
 

@@ -53,11 +53,11 @@ def test_fit_then_predict(table, tmp_path, table_data):
     done = gaussip("predict", model, table, "--out", predicted)
     assert done.returncode == 0, done.stderr
     found = pa.parquet.read_table(predicted)
-    assert found.column_names[:2] == ["prediction", "probability of mild"]
+    assert found.column_names[:4] == ["hospital", "diagnosis", "prediction", "probability of mild"]
     wanted = np.array(["mild", "none", "severe"])[table_data.classes]
     assert np.mean(found["prediction"].to_numpy() == wanted) > 0.98
     on_screen = gaussip("predict", model, table).stdout
-    assert on_screen.startswith('"prediction","probability of mild"')
+    assert on_screen.startswith('"hospital","diagnosis","prediction","probability of mild"')
     assert on_screen.count("\n") == 601
 
 
@@ -91,9 +91,8 @@ def test_one_table_for_each_site(tmp_path, columns, table):
     pa.csv.write_csv(odd, paths[2])
     refused = gaussip("fit", *paths, *arguments, "--out", tmp_path / "c.npz")
     assert refused.returncode == 2
-    assert (
-        "columns of site 'H2' differ from those of site 'H0': lacks ['dose'] and has also ['doses']" in refused.stderr
-    )
+    words = "columns of site 'H2' differ from those of site 'H0': it lacks ['dose'] and has also ['doses']"
+    assert words in refused.stderr
 
 
 def test_going_on_from_a_model_and_a_network_of_one_s_own(table, tmp_path):
@@ -184,8 +183,8 @@ def test_classes_and_components_are_named_apart(tmp_path, table_data):
     fit = ["--sites", "s", "--labels", "l", "-k", "3", "--eta", "0.1", "--out", model]
     assert re.search(r"^1 .*\ncomponent 1 .*\ncomponent 2 ", gaussip("fit", path, *fit).stdout, re.MULTILINE)
     predicted = json.loads(gaussip("predict", model, path, "--json").stdout)["columns"]
-    assert np.mean(np.array(predicted["prediction"])[table_data.classes == 2] == "1") > 0.98
-    assert set(predicted["prediction"]) == {"1", "component 1", "component 2"}
+    assert np.mean(np.array(predicted["prediction"])[table_data.classes == 2] == 1) > 0.98
+    assert set(predicted["prediction"]) == {1, -1}
 
 
 def test_a_network_of_one_s_own_is_measured(tmp_path):

@@ -78,7 +78,7 @@ def add(log, program):
 def run_sites(federation, watch):
     """The sites' programs in this process; ``watch`` is called after every exchange of the first."""
     task = federation.description.task()
-    local = [read_local(federation.path / f"{name}.csv", federation.description) for name in federation.names]
+    local = [read_local(federation.path / f"{name}.csv", federation.description, name) for name in federation.names]
     programs = [Program(task, m, rows) for m, rows in enumerate(local)]
     for program in programs:
         program.start()

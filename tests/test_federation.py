@@ -49,7 +49,7 @@ def test_a_description_and_its_defaults():
     assert found.host("basel") == "basel.example.org"
     assert found.host("chur") is None
     task = found.task()
-    assert (task.sites, task.network.diameter, task.labelled) == (("basel", "bern", "chur"), 1, True)
+    assert (task.sites, task.network.diameter, task.n_classes) == (("basel", "bern", "chur"), 1, 2)
     assert (task.hide, task.reveals) == (True, "nothing")
 
 

@@ -295,7 +295,7 @@ def test_imputed_cells_are_the_conditional_mean_and_the_spread_of_draws():
     missing = np.isnan(X)
     np.testing.assert_array_equal(filled.values[~missing], X[~missing])
     assert (filled.deviations[~missing] == 0).all()
-    draws = np.stack(fitted.impute(X, n_draws=4000, random_state=1))
+    draws = np.stack(fitted.impute_draws(X, 4000, random_state=1))
     np.testing.assert_allclose(draws.mean(axis=0), filled.values, atol=4 * filled.deviations.max() / 4000**0.5)
     np.testing.assert_allclose(draws.std(axis=0)[missing], filled.deviations[missing], rtol=0.06)
     theta = fitted._theta()

@@ -76,7 +76,7 @@ def test_standardised_components_and_the_scaler(pooled):
 def phases(X, sites, reduction):
     """Every site's part in agreeing on a basis, begun."""
     names = tuple(np.unique(sites).tolist())
-    task = make_task(names, **settings("masked", n_features=X.shape[1], labelled=False, reduction=reduction))
+    task = make_task(names, **settings("masked", n_features=X.shape[1], owners=None, reduction=reduction))
     mine = [LocalData(X[sites == name], None, None) for name in names]
     made = [BasisPhase.begin(Context(task, m, local), {}) for m, local in enumerate(mine)]
     for phase in made:
@@ -170,7 +170,7 @@ def test_only_rows_that_count_make_the_basis(pooled):
     X, sites = pooled
     names = tuple(np.unique(sites).tolist())
     weights = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
-    task = make_task(names, **settings("masked", n_features=12, labelled=False, reduction=Reduction(3, True, 3)))
+    task = make_task(names, **settings("masked", n_features=12, owners=None, reduction=Reduction(3, True, 3)))
     made = [
         BasisPhase.begin(Context(task, m, LocalData(X[sites == name], None, weights[sites == name])), {})
         for m, name in enumerate(names)
@@ -251,7 +251,7 @@ def test_it_costs_what_sites_that_prove_who_they_are_send(pooled, network, tmp_p
     """Their keys, and sums with receipts."""
     X, sites = pooled
     names = tuple("abcdef")
-    given = settings("masked", network=network, n_features=12, labelled=False, reduction=Reduction(3, False, 3))
+    given = settings("masked", network=network, n_features=12, owners=None, reduction=Reduction(3, False, 3))
     rows = [LocalData(X[sites == name], None, None) for name in names]
     programs, sent = programs_of(make_task(names, **given), rows, identities(tmp_path, names)), 0
     while "basis" not in programs[0].results:

@@ -22,7 +22,7 @@ from programs import NAMES, local_data, run_all, settings
 
 def test_sites_choose_in_any_unit(dataset):
     """With scale = true, data in other units lead to the same choice, whatever reg_covar is."""
-    chosen = {"labelled": False, "start": "search", "n_components": 4, "at_least": 1, "scale": True, "max_rounds": 5}
+    chosen = {"owners": None, "start": "search", "n_components": 4, "at_least": 1, "scale": True, "max_rounds": 5}
     found = []
     for unit in (1.0, 1e-4):
         task = make_task(NAMES, **settings("masked", **chosen, reg_covar=1e-4))

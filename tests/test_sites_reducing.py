@@ -80,11 +80,15 @@ def test_sites_reduce_fit_and_predict_and_a_kill_on_the_way_changes_nothing(tmp_
 
 @pytest.mark.parametrize(("p", "keep"), [(4, 1), (12, 3), (20, 5), (30, 10), (50, 40), (30, 0.9)])
 @pytest.mark.parametrize("network", ["ring", "star"])
-def test_every_record_of_a_run_fits_the_journal(p, keep, network, tmp_path):
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_every_record_of_a_run_fits_the_journal(p, keep, network, missing, tmp_path):
     """The room for a phase is set before its first exchange, for the longest memory and message that may come."""
-    X = np.random.default_rng(p).normal(size=(400, p)) * np.arange(1, p + 1)
+    rng = np.random.default_rng(p)
+    X = rng.normal(size=(400, p)) * np.arange(1, p + 1)
+    X[rng.random(X.shape) < missing] = np.nan
+    X[:, 0] = np.nan_to_num(X[:, 0])
     reduction = Reduction(keep, False, keep if isinstance(keep, int) else p)
-    found = {"n_features": p, "labelled": False, "reduction": reduction, "intervals": "robust", "tol": 10.0}
+    found = {"n_features": p, "owners": None, "reduction": reduction, "intervals": "robust", "tol": 10.0}
     task = make_task(tuple("abcd"), **settings("masked", **found | {"network": network, "n_components": 2}))
     rows = [LocalData(part, None, None) for part in np.split(X, 4)]
     programs = programs_of(task, rows, identities(tmp_path, "abcd"))

@@ -12,6 +12,7 @@ from gaussip.cli import (
     diagnose,
     federation,
     fit,
+    impute,
     intervals,
     network,
     predict,
@@ -31,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for _module in (fit, predict, choose_k, choose_eta, intervals, diagnose, reduce, network, simulate, demo):
+for _module in (fit, predict, impute, choose_k, choose_eta, intervals, diagnose, reduce, network, simulate, demo):
     app.command(name=_module.__name__.rpartition(".")[2].replace("_", "-"))(command(_module.run))
 for _group in (federation, site, study, xray):
     app.add_typer(_group.app, name=_group.__name__.rpartition(".")[2])

@@ -25,6 +25,7 @@ def run(
     weights: options.Weights = None,
     feature_columns: options.Features = None,
     others: options.NoFeatures = "",
+    na_values: options.NaValues = "",
     network: options.Network = default("network"),
     mixing: options.Mixing = default("mixing"),
     rounds: Annotated[int | None, options.option("rounds")] = default("rounds"),
@@ -53,8 +54,8 @@ def run(
     if plot is not None:
         edges = [Path(network)] if network.endswith(".csv") else []
         refuse_overwriting(*paths_of(plot), force=force, inputs=[*tables, *edges])
-    named = (sites, labels, weights, feature_columns, others)
-    columns, _ = options.read_columns(tables, *named)
+    named = options.Named(sites, labels, weights, feature_columns, others, na_values)
+    columns, _ = options.read_columns(tables, named)
     of_row = columns.sites
     names = by_column(of_row)[1].tolist()
     settings: dict[str, Any] = {

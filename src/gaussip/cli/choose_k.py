@@ -22,6 +22,7 @@ def run(
     weights: options.Weights = None,
     feature_columns: options.Features = None,
     others: options.NoFeatures = "",
+    na_values: options.NaValues = "",
     at_least: Annotated[int, options.option("at_least")] = default("at_least"),
     at_most: Annotated[int, options.option("at_most")] = default("at_most"),
     criterion: Annotated[str, options.option("criterion")] = default("criterion"),
@@ -43,8 +44,8 @@ def run(
 
     if plot is not None:
         refuse_overwriting(*paths_of(plot), plot.with_suffix(".svg"), force=force, inputs=tables)
-    named = (sites, labels, weights, feature_columns, others)
-    columns, _ = options.read_columns(tables, *named)
+    named = options.Named(sites, labels, weights, feature_columns, others, na_values)
+    columns, _ = options.read_columns(tables, named)
     of_row = columns.sites
     assert of_row is not None
     X = np.column_stack([column.to_numpy() for column in columns.X.columns])

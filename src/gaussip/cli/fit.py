@@ -23,6 +23,7 @@ def run(
     weights: options.Weights = None,
     feature_columns: options.Features = None,
     others: options.NoFeatures = "",
+    na_values: options.NaValues = "",
     algorithm: Annotated[str, options.option("algorithm")] = default("algorithm"),
     network: options.Network = default("network"),
     mixing: options.Mixing = default("mixing"),
@@ -57,9 +58,8 @@ def run(
 
     check_choice("exchange", exchange, ("memory", "mpi"))
     refuse_overwriting(out, force=force, inputs=[*tables, *([Path(network)] if network.endswith(".csv") else [])])
-    columns, n_labelled = options.read_columns(
-        tables, sites, labels, weights, feature_columns, others, alone=algorithm == "em"
-    )
+    named = options.Named(sites, labels, weights, feature_columns, others, na_values)
+    columns, n_labelled = options.read_columns(tables, named, alone=algorithm == "em")
     of_row = columns.sites
     goes_on = start not in STARTS
     if goes_on and not Path(start).is_file():

@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from gaussip.cli.console import Answer, Json, component_names, progress, table
-from gaussip.cli.options import Labels, Overwrite, Sites, Weights, option
-from gaussip.errors import DataError, LabelError, SettingError
+from gaussip.cli.model_tables import read_for
+from gaussip.cli.options import Labels, Named, NaValues, Overwrite, Sites, Weights, option
+from gaussip.errors import LabelError, SettingError
 from gaussip.files import refuse_overwriting
 from gaussip.settings import check, default
 
@@ -26,6 +27,7 @@ def run(
     sites: Sites = None,
     labels: Labels = None,
     weights: Weights = None,
+    na_values: NaValues = "",
     level: Annotated[float, option("level")] = default("level"),
     robust: Annotated[
         bool, typer.Option("--robust", help="For sampling weights, and components that are not quite Gaussian.")
@@ -40,11 +42,9 @@ def run(
 
     Example: `gaussip intervals model.npz patients.csv --sites hospital --labels diagnosis --out intervals.csv`
     """
-    import numpy as np
-
     from gaussip.estimator import NetworkGaussianMixture
     from gaussip.inference.intervals import refuse_site_model, uncertainty
-    from gaussip.rows.tables import pick, read_sites, table_kind, write_table
+    from gaussip.rows.table_files import table_kind, write_table
 
     if out is not None:
         table_kind(out)
@@ -52,20 +52,16 @@ def run(
     check(level=level)
     mixture = NetworkGaussianMixture.load(model)
     refuse_site_model(mixture)
-    features = [str(name) for name in getattr(mixture, "feature_names_in_", [])]
     if labels is None and len(mixture.classes_):
         raise LabelError(f"the fit of {model} had labels: name their column with --labels")
-    joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
-    columns = pick(joined, features=features or None, sites=sites, labels=labels, weights=weights)
-    if columns.X.num_columns != mixture.n_features_in_:
-        raise DataError(f"the model has {mixture.n_features_in_} features, the table {columns.X.num_columns} columns")
-    of_row = columns.sites if columns.sites is not None else named_by_file
+    given = read_for(mixture, tables, Named(sites, labels, weights, na_values=na_values))
+    columns = given.columns
+    of_row = columns.sites if columns.sites is not None else given.named_by_file
     if of_row is None and len(mixture.sites_) > 1:
         raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
-    X = columns.X if features else np.column_stack([column.to_numpy() for column in columns.X.columns])
     with progress(len(mixture.sites_)) as advance:
         result = uncertainty(
-            mixture, X, columns.labels, sites=of_row, sample_weight=columns.weights, robust=robust,
+            mixture, given.X, columns.labels, sites=of_row, sample_weight=columns.weights, robust=robust,
             watch=lambda done: advance("sites", done),
         )  # fmt: skip
     intervals = result.table(component_names(mixture), columns.X.column_names, level)

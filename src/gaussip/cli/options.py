@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -51,16 +51,25 @@ def drawn(what: str) -> Any:
 
 
 Tables = Annotated[
-    list[Path], typer.Argument(metavar="TABLE...", help="CSV or Parquet. One table, or one for each site.")
+    list[Path], typer.Argument(metavar="TABLE...", help="CSV, TSV or Parquet. One table, or one for each site.")
 ]
 Sites = Annotated[str | None, typer.Option("--sites", help="Column that names each row's site.")]
-Labels = Annotated[str | None, typer.Option("--labels", help="Column of labels, empty (or -1) where unknown.")]
+Labels = Annotated[
+    str | None,
+    typer.Option("--labels", help="Column of labels, empty (or -1) where unknown; a|b where it is one of these."),
+]
 Weights = Annotated[str | None, typer.Option("--weights", help="Column of row weights.")]
 Features = Annotated[
     str | None, typer.Option("--features", help="Feature columns, with commas; default: all others.")
 ]
 NoFeatures = Annotated[
     str, typer.Option("--no-features", help="Columns that are not features (a patient's number), with commas.")
+]
+NaValues = Annotated[
+    str,
+    typer.Option(
+        "--na-values", help="Codes for missing cells: -9 in all features, chol=0 in one, with commas between them."
+    ),
 ]
 Components = Annotated[int, option("n_components", "-k")]
 Network = Annotated[str, option("network")]
@@ -75,36 +84,47 @@ Seed = Annotated[int, option("random_state", min=0, max=LARGEST_SEED)]
 Overwrite = Annotated[bool, typer.Option(help="Overwrite output files that exist.")]
 
 
-def read_columns(
-    tables: list[Path],
-    sites: str | None,
-    labels: str | None,
-    weights: str | None,
-    features: str | None,
-    others: str,
-    *,
-    alone: bool = False,
-) -> tuple[Columns, int]:
+class Named(NamedTuple):
+    """The columns of a fit by their names, as options have them."""
+
+    sites: str | None = None
+    labels: str | None = None
+    weights: str | None = None
+    features: str | None = None  #: with commas; all others by default
+    no_features: str = ""
+    na_values: str = ""
+
+    def words(self) -> list[str]:
+        """The words of a command that has these options."""
+        pairs = self._asdict().items()
+        return [word for name, value in pairs if value for word in (f"--{name.replace('_', '-')}", value)]
+
+
+def read_columns(tables: list[Path], named: Named, *, alone: bool = False) -> tuple[Columns, int]:
     """The columns of a fit, each row's site among them, and how many rows are labelled.
 
     ``alone`` says that rows need no sites.
     """
-    from gaussip.rows.checks import is_unlabelled
+    from gaussip.rows.labels import is_labelled
+    from gaussip.rows.missing_codes import Codes
     from gaussip.rows.tables import listed, pick, read_sites, without
 
+    sites, labels = named.sites, named.labels
     joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
     if sites is None and named_by_file is None and not alone:
         raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
-    named = listed(features) if features else None
     try:
-        columns = pick(without(joined, others), features=named, sites=sites, labels=labels, weights=weights)
+        columns = pick(
+            without(joined, named.no_features), features=listed(named.features) if named.features else None,
+            sites=sites, labels=labels, weights=named.weights, codes=Codes.of_text(named.na_values),
+        )  # fmt: skip
     except DataError as error:
         if error.remedy is None and error.column is not None:
             error.remedy = _instead(error.column, sites, labels)
         raise
     if columns.sites is None:
         columns = columns._replace(sites=named_by_file)
-    n_labelled = 0 if columns.labels is None else sum(not is_unlabelled(v) for v in columns.labels.tolist())
+    n_labelled = 0 if columns.labels is None else sum(map(is_labelled, columns.labels.tolist()))
     if columns.labels is not None and n_labelled == 0:
         raise LabelError(f"column {labels!r} holds no labels", remedy="leave --labels out to go on without")
     return columns, n_labelled
@@ -115,12 +135,10 @@ def _instead(name: str, sites: str | None, labels: str | None) -> str:
     quoted = shlex.quote(name)
     may_be = [f"--sites {quoted} if it names sites"] * (sites is None)
     may_be += [f"--labels {quoted} if it holds labels"] * (labels is None)
+    may_be += ["--na-values WORD if that stands for a missing cell"]
     return f"give {', '.join([*may_be, f'--no-features {quoted} to leave it out'])}, or correct it"
 
 
-def fit_command(tables: list[Path], columns: Sequence[str | None], settings: Mapping[str, Any]) -> str:
+def fit_command(tables: list[Path], named: Named, settings: Mapping[str, Any]) -> str:
     """The command that fits these tables, with options for columns and settings that are not the defaults."""
-    options = ("--sites", "--labels", "--weights", "--features", "--no-features")
-    pairs = zip(options, columns, strict=True)
-    named = [word for option, column in pairs if column for word in (option, column)]
-    return shlex.join(["gaussip", "fit", *map(str, tables), *named, *as_options(settings)])
+    return shlex.join(["gaussip", "fit", *map(str, tables), *named.words(), *as_options(settings)])

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from gaussip.cli.console import Answer, Json, progress
-from gaussip.cli.options import Overwrite, Sites, Tables, option
+from gaussip.cli.options import NaValues, Overwrite, Sites, Tables, option
 from gaussip.errors import DataError, ModelFileError, SettingError
 from gaussip.files import refuse_overwriting
 from gaussip.settings import default
@@ -30,6 +30,7 @@ def run(
     others: Annotated[
         str, typer.Option("--no-features", help="Columns of numbers that are not features (labels), with commas.")
     ] = "",
+    na_values: NaValues = "",
     standardise: Annotated[bool, typer.Option(help="Divide features by their standard deviations first.")] = False,
     network: Annotated[str, option("network", help="ring, star, circle, ...: over which sites agree.")] = default(
         "network"
@@ -47,7 +48,9 @@ def run(
 
     from gaussip.preprocessing import NetworkPCA
     from gaussip.rows.basis import load, reduced_names
-    from gaussip.rows.tables import listed, numeric_columns, pick, read_sites, table_kind, without, write_table
+    from gaussip.rows.missing_codes import Codes
+    from gaussip.rows.table_files import table_kind, write_table
+    from gaussip.rows.tables import listed, numeric_columns, pick, read_sites, without
 
     table_kind(out)
     if out.resolve() == basis.resolve():
@@ -81,7 +84,7 @@ def run(
         if not features:
             raise DataError("the table has no columns of numbers; name the feature columns with --features")
         try:
-            columns = pick(left, features=features, sites=sites)
+            columns = pick(left, features=features, sites=sites, codes=Codes.of_text(na_values))
         except DataError as error:
             if error.column in left.column_names:
                 error.remedy = f"{error.remedy}; leave out a column that is not a feature with --no-features"

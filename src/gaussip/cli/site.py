@@ -47,7 +47,7 @@ def run(
 
     site_folder = read(folder)
     minutes = patience if patience is not None else site_folder.settings.patience
-    local = read_local(data, site_folder.description)
+    local = read_local(data, site_folder.description, site_folder.site)
     with alone(site_folder.path, site_folder.site), progress(site_folder.description.max_rounds) as advance:
         site = SiteRun(
             site_folder,

@@ -71,7 +71,8 @@ class FittedMixture:
 
         Where components are of no class, their rows are of class "none" (-1, where classes are numbers).
         """
-        return np.asarray(self._outcomes()[self.predict_proba(X).argmax(axis=1)])
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self._outcomes()[best])
 
     def predict_proba(self, X: Any) -> NDArray:
         """The probability of each class, (n, C), and last of none of them where components are free; or of each
@@ -83,26 +84,25 @@ class FittedMixture:
         """The probability of each component, (n, K)."""
         return self._responsibilities(X)[0]
 
-    def impute(self, X: Any, *, n_draws: int | None = None, random_state: Any = None) -> Imputed | list[NDArray]:
-        """Fill in missing cells, from their distribution given the cells that are observed.
+    def impute(self, X: Any) -> Imputed:
+        """Fill in missing cells by their means given the cells observed: ``values`` (n, p), and ``deviations``.
 
-        Parameters
-        ----------
-        n_draws : None for the conditional means with their standard deviations; a number for as many tables whose
-            missing cells are drawn at random, for multiple imputation
-        random_state : of the draws; the estimator's by default
-
-        Returns
-        -------
-        ``values`` and ``deviations``, (n, p) each; or a list of ``n_draws`` tables (n, p)
+        The deviations are the standard deviations of missing cells, and zero where a cell is observed.
         """
         check_is_fitted(self)
         X = self._table(X)
-        shares = responsibilities(X, self._theta())[0]
-        if n_draws is None:
-            return imputed(X, self._theta(), shares)
+        return imputed(X, self._theta(), responsibilities(X, self._theta())[0])
+
+    def impute_draws(self, X: Any, n_draws: int = 20, *, random_state: Any = None) -> list[NDArray]:
+        """Tables (n, p) whose missing cells are drawn given the cells observed, for multiple imputation.
+
+        ``random_state`` is the estimator's by default.
+        """
+        check_is_fitted(self)
         if not isinstance(n_draws, Integral) or n_draws < 1:
-            raise SettingError(f"n_draws={n_draws!r} must be a whole number of at least 1, or None")
+            raise SettingError(f"n_draws={n_draws!r} must be a whole number of at least 1")
+        X = self._table(X)
+        shares = responsibilities(X, self._theta())[0]
         seed = check_random_state(self.random_state if random_state is None else random_state).randint(2**31)
         rngs = np.random.default_rng(seed).spawn(int(n_draws))
         return [drawn(X, self._theta(), shares, rng) for rng in rngs]

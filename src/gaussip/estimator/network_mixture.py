@@ -174,6 +174,11 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     _watch: Callable[[Progress], None] | None = None  # the command line's progress bar
 
     def fit(self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> Self:

@@ -15,6 +15,7 @@ from gaussip.mixture.theta import Theta
 from gaussip.phases.task import Reduction, Task, make_task
 from gaussip.rows.basis import check_keep
 from gaussip.rows.labels import owners_of
+from gaussip.rows.missing_codes import Codes
 from gaussip.rows.problem import seeds_of
 from gaussip.settings import default
 
@@ -23,6 +24,7 @@ class SiteEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One site."""
 
     address: str | None = None  #: host:port where the others reach it; None: it only calls others
+    lacks: list[str] = []  #: features that its table has no column for
 
 
 class Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,6 +62,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     sites: dict[str, SiteEntry]
     components: int | Components
     features: list[str]
+    na_values: list[Any] | dict[str, list[Any]] = []  #: codes for missing cells, in all features or by feature
     algorithm: str = default("algorithm")
     network: str | list[tuple[str, str]] = default("network")  #: a name, or pairs of sites that hear each other
     mixing: str = default("mixing")
@@ -175,6 +178,11 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         keep = check_keep(self.reduce.keep, len(self.features))
         most = keep if isinstance(keep, int) else min(self.reduce.at_most, len(self.features))
         return Reduction(keep, self.reduce.standardise, most)
+
+    @property
+    def codes(self) -> Codes:
+        """The codes for missing cells."""
+        return Codes.of_description(self.na_values)
 
     def common_name(self, site: str) -> str:
         """The name in a site's certificate."""

@@ -41,6 +41,11 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
                 split_address(entry.address)
             except FederationError as error:
                 yield ("sites", site, "address"), str(error)
+        for name in set(entry.lacks) - set(d.features):
+            yield ("sites", site, "lacks"), f"site {site} lacks {name!r}, which is not among the features"
+    for name in d.features:
+        if all(name in d.sites[site].lacks for site in d.names):
+            yield "features", f"no site has {name!r}: all lack it"
     if not isinstance(d.network, str):
         for site in (site for pair in d.network for site in pair):
             if site not in d.sites:
@@ -71,6 +76,9 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
     for key, value, most in (("components", d.most, 1000), ("max_rounds", d.max_rounds, 10**12)):
         if value > most:
             yield key, f"{key} must be at most {most}, not {value}"
+    for name in d.codes.by_column:
+        if name not in d.features:
+            yield "na_values", f"na_values has codes of {name!r}, which is not among the features"
     for key in ("labels", "weights"):
         if getattr(d, key) in d.features:
             yield key, f"column {getattr(d, key)!r} cannot be a feature too"

@@ -21,7 +21,7 @@ from gaussip.node.run_store import RunStore
 from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Program
 from gaussip.rows.basis import reduced_names
-from gaussip.rows.tables import write_table
+from gaussip.rows.table_files import write_table
 from gaussip.selection import Selection
 from gaussip.simulation.history import SITE, History
 

@@ -56,6 +56,11 @@ class _AcrossSites(TransformerMixin, BaseEstimator):
     random_state: Any
     n_features_in_: int
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def _checked(self, X: Any, *, reset: bool) -> NDArray:
         X = validate_data(self, X, dtype=np.float64, reset=reset, ensure_all_finite=False)
         check_cells(X, getattr(self, "feature_names_in_", None))

@@ -144,18 +144,15 @@ class Held:
         return self._of_classes[number]
 
     def moments(self, theta: Theta) -> Moments:
-        """The moments of the rows as they count in the fit, at one mixture of at most as many components."""
+        """The moments, in NumPy, of the rows as they count in the fit, at a mixture of at most as many components."""
         K, rows = len(theta.weights), self.rows
         if rows.labelled is not None and rows.labelled.shape[-2] > K:
             rows = self._fewer(K)
         return _moments(rows, theta)
 
     def plain_moments(self, theta: Theta) -> Moments:
-        """The moments of the rows without their labels, in NumPy."""
-        found = _moments(self.plain, theta)
-        mass, sums, log_likelihood = map(to_numpy, (found.mass, found.sums, found.log_likelihood))
-        observed = None if found.observed is None else to_numpy(found.observed)
-        return Moments(mass, sums, log_likelihood, observed=observed)
+        """The same of the rows without their labels."""
+        return _moments(self.plain, theta)
 
     def _fewer(self, n_components: int) -> Rows:
         """The same rows for fewer components; those left out have no labelled rows."""
@@ -171,7 +168,11 @@ class Held:
 
 
 def _moments(rows: Rows, theta: Theta) -> Moments:
-    """At one mixture of NumPy's, wherever the rows are."""
+    """At one mixture of NumPy's, and in NumPy, wherever the rows are."""
     xp, like = namespace(rows.centres), rows.centres
     everywhere = map(np.array, broadcast(theta, rows.shape))
-    return moments(rows, Theta(*(xp.asarray(part, dtype=like.dtype, device=like.device) for part in everywhere)))
+    found = moments(rows, Theta(*(xp.asarray(part, dtype=like.dtype, device=like.device) for part in everywhere)))
+    return Moments(
+        to_numpy(found.mass), to_numpy(found.sums), to_numpy(found.log_likelihood),
+        observed=None if found.observed is None else to_numpy(found.observed),
+    )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,14 +15,16 @@ from gaussip.rows.checks import as_column, check_unlabelled_weight, is_unlabelle
 from gaussip.rows.groups import Allowed
 from gaussip.settings import check
 
+Sets: TypeAlias = tuple[tuple[int, ...], ...]
+
 
 class Labels(NamedTuple):
     """Labels as numbers."""
 
     codes: NDArray | None  #: (n,), first the classes, then the sets of classes; -1 where there is none. None: nowhere
+    sets: Sets  #: of classes, by their numbers
     classes: NDArray  #: (C,), sorted names
     owners: Owners
-    sets: tuple[tuple[int, ...], ...]  #: of classes, by their numbers
 
     @property
     def allowed(self) -> Allowed | None:
@@ -42,7 +44,7 @@ def encode_labels(
     cells = [_as_set(v) for v in column]
     if all(v is None for v in cells):
         check_unlabelled_weight(unlabelled_weight, labelled=False)
-        return Labels(None, np.empty(0, dtype=int), Owners(()), ())
+        return Labels(None, (), np.empty(0, dtype=int), Owners(()))
     if frozenset() in cells:
         raise LabelError(
             Text("{y} has an empty set of classes in row {row}, counted from 1", row=cells.index(frozenset()) + 1),
@@ -57,11 +59,15 @@ def encode_labels(
         None if v is None else tuple(sorted(number[name] for name in v)) for v in cells
     ]
     _refuse_unlabelled_classes(found, classes)
-    sets = tuple(sorted({v for v in found if v is not None and len(v) > 1}))
-    code: dict[tuple[int, ...], int] = {(c,): c for c in range(len(classes))}
-    code |= {v: len(classes) + i for i, v in enumerate(sets)}
-    codes = np.array([-1 if v is None else code[v] for v in found])
-    return Labels(codes, classes, owners, sets)
+    return Labels(*numbered(found, len(classes)), classes, owners)
+
+
+def numbered(found: Sequence[tuple[int, ...] | None], n_classes: int) -> tuple[NDArray, Sets]:
+    """The numbers (n,) of sets of classes, -1 for None, and those sets of several that the last numbers stand for."""
+    sets = tuple(sorted({few for few in found if few is not None and len(few) > 1}))
+    code: dict[tuple[int, ...], int] = {(c,): c for c in range(n_classes)}
+    code |= {few: n_classes + i for i, few in enumerate(sets)}
+    return np.array([-1 if few is None else code[few] for few in found], dtype=int), sets
 
 
 def allowed_by(owners: Owners, sets: Sequence[Sequence[int]]) -> Allowed | None:

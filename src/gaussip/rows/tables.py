@@ -1,99 +1,69 @@
-"""Tables on disk (CSV, Parquet) as arrays, one table for all sites or one for each."""
+"""Columns of tables as arrays: features, sites, labels and weights, of one table for all sites or one for each."""
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
+import pyarrow.compute
 
 from gaussip.arrays import NDArray
-from gaussip.errors import DataError, NetworkError
-from gaussip.files import whole
+from gaussip.errors import DataError, MissingCellsWarning, NetworkError, some
 from gaussip.rows.checks import check_cells
+from gaussip.rows.missing_codes import NO_CODES, Codes
+from gaussip.rows.table_files import read_table
 
-NULLS = ["", "NA", "N/A", "NaN", "nan", "NULL", "null"]
+EITHER = "|"  # between the classes of a label that is one of several
 
 
 class Columns(NamedTuple):
     """What a fit takes from a table."""
 
-    X: pa.Table  #: (n, p), the features by name, complete
+    X: pa.Table  #: (n, p), the features by name; missing cells are NaN
     sites: NDArray | None  #: (n,)
-    labels: NDArray | None  #: (n,), None where missing
+    labels: NDArray | None  #: (n,), None where missing, a frozenset where one of several classes is right
     weights: NDArray | None  #: (n,)
 
 
-def read_table(path: str | os.PathLike[str], names: Sequence[str] = ()) -> pa.Table:
-    """A CSV (.csv) or Parquet (.parquet, .pq) file.
-
-    ``names`` are columns that hold names (sites, classes): in a CSV they are kept as they are written, so that 01
-    and 1 stay apart.
-    """
-    file = Path(path)
-    if not file.is_file():
-        raise DataError(f"there is no file {file}")
-    kind = table_kind(path)
-    try:
-        if kind == ".csv":
-            as_written = {name: pa.string() for name in names}
-            options = pa.csv.ConvertOptions(null_values=NULLS, strings_can_be_null=True, column_types=as_written)
-            table = pa.csv.read_csv(file, convert_options=options)
-        else:
-            table = pa.parquet.read_table(file)
-        columns = table.column_names
-    except (UnicodeDecodeError, pa.ArrowException, OSError) as error:
-        hint = "; a CSV is UTF-8 text with a header line and commas between columns" if kind == ".csv" else ""
-        raise DataError(f"{file} cannot be read: {error}{hint}") from error
-    if any(pa.types.is_binary(column.type) for column in table.columns) and kind == ".csv":
-        raise DataError(f"{file} is not UTF-8 text; save it as UTF-8")
-    if len(columns) == 1 and re.search("[;\t]", columns[0]):
-        raise DataError(f"{file} has one column, {columns[0]!r}; separate columns by commas")
-    twice = sorted({name for name in columns if columns.count(name) > 1})
-    if twice:
-        raise DataError(f"{file} has more than one column named {twice[0]!r}", column=twice[0])
-    if table.num_rows == 0:
-        raise DataError(f"{file} has no rows")
-    return table
-
-
-def write_table(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> None:
-    """Columns as a CSV or Parquet file, whole or not at all."""
-    table = pa.table(dict(columns))
-    write = pa.csv.write_csv if table_kind(path) == ".csv" else pa.parquet.write_table
-    with whole(path) as partial:
-        write(table, partial)
-
-
 def read_sites(paths: Sequence[str | os.PathLike[str]], names: Sequence[str] = ()) -> tuple[pa.Table, NDArray | None]:
-    """One table, or one for each site: then joined, with the site of each row named by its file."""
+    """One table, or one for each site: then joined, with the site of each row named by its file.
+
+    All cells of a column that a site's table lacks are missing there.
+    """
     tables = {Path(path).stem: read_table(path, names) for path in paths}
     if len(tables) < len(paths):
         raise DataError("two tables have the same file name; sites are named by their files, so names must differ")
-    first, *others = tables.items()
-    if not others:
-        return first[1], None
-    for name, table in others:
-        lacks = [c for c in first[1].column_names if c not in table.column_names]
-        extra = [c for c in table.column_names if c not in first[1].column_names]
-        if lacks or extra:
+    if len(tables) == 1:
+        return next(iter(tables.values())), None
+    most = max(tables, key=lambda name: tables[name].num_columns)
+    columns = tables[most].column_names
+    for name, table in tables.items():
+        lacks = [column for column in columns if column not in table.column_names]
+        extra = [column for column in table.column_names if column not in columns]
+        if extra or set(lacks) & set(names):
             faults = [f"lacks {lacks}"] * bool(lacks) + [f"has also {extra}"] * bool(extra)
             raise DataError(
-                f"the columns of site {name!r} differ from those of site {first[0]!r}: {' and '.join(faults)}",
+                f"the columns of site {name!r} differ from those of site {most!r}: it {' and '.join(faults)}",
                 site=name,
-                remedy="all sites need the same columns",
+                remedy="write names alike at all sites; a feature may be left out where it was not measured",
+            )
+        if lacks:
+            warnings.warn(
+                f"the table of site {name!r} has no column {some(lacks)}: all its cells are missing there",
+                MissingCellsWarning,
+                stacklevel=2,
             )
     of_row = np.repeat(list(tables), [table.num_rows for table in tables.values()])
-    same = [table.select(first[1].column_names) for table in tables.values()]
     try:
-        return pa.concat_tables(same, promote_options="permissive"), of_row
+        joined = pa.concat_tables(tables.values(), promote_options="permissive")
     except pa.ArrowException as error:
         raise DataError(f"a column has another type at another site: {error}") from error
+    return joined.select(columns), of_row
 
 
 def pick(
@@ -103,8 +73,12 @@ def pick(
     sites: str | None = None,
     labels: str | None = None,
     weights: str | None = None,
+    codes: Codes = NO_CODES,
 ) -> Columns:
-    """The columns of a fit; features are, if not named, all columns that are nothing else."""
+    """The columns of a fit; features are, if not named, all columns that are nothing else.
+
+    ``codes`` stand for missing cells of features.
+    """
     special = [name for name in (sites, labels, weights) if name is not None]
     chosen = list(features) if features else [c for c in table.column_names if c not in special]
     _refuse_unknown(table, [*special, *chosen])
@@ -112,12 +86,14 @@ def pick(
         raise DataError("the table has no columns left for features")
     if len(set(chosen)) < len(chosen):
         raise DataError("a feature column is named twice")
-    X = {name: _numbers(table, name, "correct it" if features else None) for name in chosen}
+    codes.refuse_unknown(chosen)
+    remedy = "correct it, or name it as a code for missing cells" if features else None
+    X = {name: codes.cleared(name, _numbers(table, name, remedy, codes.words(name))) for name in chosen}
     check_cells(np.column_stack(list(X.values())), chosen)
     return Columns(
         X=pa.table(X),
         sites=None if sites is None else _names(table[sites])[0],
-        labels=None if labels is None else _names(table[labels])[0],
+        labels=None if labels is None else _labels(table[labels]),
         weights=None if weights is None else _numbers(table, weights),
     )
 
@@ -169,20 +145,18 @@ def read_network(path: str | os.PathLike[str], sites: Sequence[Any] | None = Non
     return graph
 
 
-def table_kind(path: str | os.PathLike[str]) -> str:
-    """The ending of a table's file, lower case; refused where it is not that of a table."""
-    kind = Path(path).suffix.lower()
-    if kind not in (".csv", ".parquet", ".pq"):
-        raise DataError(f"{path}: tables are .csv or .parquet files, not {kind or 'files without an ending'}")
-    return kind
+def _numbers(table: pa.Table, name: str, remedy: str | None = "correct it", missing: Sequence[str] = ()) -> NDArray:
+    """A column of numbers; the remedy is for other columns, None where only who named the columns can know it.
 
-
-def _numbers(table: pa.Table, name: str, remedy: str | None = "correct it") -> NDArray:
-    """A column of numbers; the remedy is for other columns, None where only who named the columns can know it."""
+    ``missing`` are words for missing cells.
+    """
     column = table[name]
     if pa.types.is_temporal(column.type):
         text = f"column {name!r} holds dates or times, which are not numbers"
         raise DataError(text, column=name, remedy=remedy)
+    if missing and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        words = pa.array(missing, type=column.type)
+        column = pa.compute.if_else(pa.compute.is_in(column, value_set=words), pa.scalar(None, column.type), column)
     try:
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=float)
     except pa.ArrowException:
@@ -198,6 +172,20 @@ def _is_number(cell: Any) -> bool:
     except pa.ArrowException:
         return False
     return True
+
+
+def _labels(column: pa.ChunkedArray) -> NDArray:
+    """A column of labels, of which some may name several classes."""
+    cells = column.to_pylist()
+    if not any(isinstance(cell, str) and EITHER in cell for cell in cells):
+        return _names(column)[0]
+    several = [[None] if cell is None else str(cell).split(EITHER) for cell in cells]
+    names = iter(_names(pa.chunked_array([[name and name.strip() for few in several for name in few]]))[0].tolist())
+    labels = np.empty(len(cells), dtype=object)
+    for i, few in enumerate(several):
+        mine = [next(names) for _ in few]
+        labels[i] = mine[0] if len(mine) == 1 else frozenset(mine)
+    return labels
 
 
 def _names(*columns: pa.ChunkedArray) -> list[NDArray]:

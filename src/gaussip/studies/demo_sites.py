@@ -19,7 +19,7 @@ from gaussip.errors import FileError, PausedError
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.federation import folders, reading
 from gaussip.node.logs import read_status
-from gaussip.rows.tables import write_table
+from gaussip.rows.table_files import write_table
 from gaussip.studies.demo import N_SITES, REG_COVAR, patients
 
 VICTIM = 3  # the site that is killed

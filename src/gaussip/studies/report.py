@@ -153,7 +153,7 @@ def _short(line: Mapping[str, Any], key: str) -> Any:
 
 
 def _tables(results: Results, out: Path) -> list[Path]:
-    from gaussip.rows.tables import write_table  # not at the top: it loads pyarrow
+    from gaussip.rows.table_files import write_table  # not at the top: it loads pyarrow
 
     curves = list(results.curves())
     parquet = out / "curves.parquet"

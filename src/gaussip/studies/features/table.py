@@ -13,7 +13,7 @@ import pyarrow as pa
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, some
 from gaussip.rows.checks import is_missing, is_unlabelled
-from gaussip.rows.tables import read_table, write_table
+from gaussip.rows.table_files import read_table, write_table
 from gaussip.studies.storage import write_arrays
 
 WORDS = ("site", "label", "image", "split")  # every other column of a table is a feature

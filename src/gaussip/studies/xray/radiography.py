@@ -15,7 +15,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, SettingError, some
-from gaussip.rows.tables import write_table
+from gaussip.rows.table_files import write_table
 
 CLASSES = {  # class folder (and workbook) -> label
     "COVID": "covid",

@@ -1,0 +1,78 @@
+"""gaussip impute."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gaussip.cli.console import Answer, Json, table
+from gaussip.cli.model_tables import read_for
+from gaussip.cli.options import Named, NaValues, Overwrite, Seed
+from gaussip.errors import DataError
+from gaussip.files import refuse_overwriting
+from gaussip.settings import default
+
+
+def run(
+    model: Annotated[Path, typer.Argument(help="A model written by gaussip fit.")],
+    rows: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet with the model's features.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the filled table goes (.csv, .tsv or .parquet).")],
+    draws: Annotated[
+        int | None,
+        typer.Option(min=1, help="Draw missing cells at random, so many times; default: conditional means, once."),
+    ] = None,
+    deviations: Annotated[
+        bool, typer.Option("--deviations", help="Add a column 'sd of FEATURE' for each feature with missing cells.")
+    ] = False,
+    na_values: NaValues = "",
+    seed: Seed = default("random_state"),
+    force: Overwrite = False,
+    json: Json = False,
+) -> Answer:
+    """Fill in the missing cells of a table by a model's conditional means, or by draws for multiple imputation.
+
+    With --draws M the table is written M times, one below the other, with its number in a column "draw": analyse
+    each, and combine the results by Rubin's rules.
+
+    Example: `gaussip impute model.npz patients.csv --draws 20 --out imputed.csv`
+    """
+    import numpy as np
+
+    from gaussip.estimator import NetworkGaussianMixture
+    from gaussip.rows.table_files import table_kind, write_table
+
+    table_kind(out)
+    refuse_overwriting(out, force=force, inputs=[model, rows])
+    mixture = NetworkGaussianMixture.load(model)
+    given = read_for(mixture, [rows], Named(na_values=na_values))
+    if draws is not None and deviations:
+        raise DataError("draws have no standard deviations of their own", remedy="leave --deviations or --draws out")
+    features, times = given.columns.X.column_names, draws or 1
+    missing = np.isnan(np.column_stack([column.to_numpy() for column in given.columns.X.columns]))
+    more: dict[str, Any] = {}
+    if draws is None:
+        filled = mixture.impute(given.X)
+        values = filled.values
+        if deviations:
+            some = np.flatnonzero(missing.any(axis=0)).tolist()
+            more = {f"sd of {features[j]}": filled.deviations[:, j] for j in some}
+    else:
+        values = np.concatenate(mixture.impute_draws(given.X, draws, random_state=seed))
+        more = {"draw": np.repeat(np.arange(1, draws + 1), len(missing))}
+    beside = {name: column.to_pylist() * times for name, column in given.others.items()}
+    clash = [name for name in more if name in beside or name in features]
+    if clash:
+        raise DataError(f"{rows} already has a column {clash[0]!r}", column=clash[0], remedy="rename it")
+    write_table(out, beside | {name: values[:, j] for j, name in enumerate(features)} | more)
+    counts = {name: int(n) for name, n in zip(features, missing.sum(axis=0), strict=True) if n}
+    empty = int(missing.all(axis=1).sum())
+    text = f"{len(missing)} rows, {missing.sum()} missing cells in {int(missing.any(axis=1).sum())} of them"
+    shown: list[Any] = [text if draws is None else f"{text}, drawn {draws} times"]
+    if counts:
+        lines = [[name, str(n), f"{n / len(missing):.1%}"] for name, n in counts.items()]
+        shown += ["", table(["feature", "missing", "share"], lines), ""]
+    if empty:
+        shown.append(f"{empty} rows have no cell at all: what is filled in says nothing of them, only of the mixture")
+    return Answer(
+        [*shown, f"written to {out}"], rows=len(missing), missing=counts, empty=empty, draws=draws, out=str(out)
+    )
