@@ -175,3 +175,27 @@ def test_accelerated_em_of_replicates_is_the_cpu_s(reg_covar):
     assert abs(cpu.n_rounds - gpu.n_rounds) <= 5
     for mine, theirs in zip(gpu.theta, cpu.theta, strict=True):
         np.testing.assert_allclose(to_numpy(mine), theirs, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_rows_with_missing_cells_give_the_cpu_s_numbers(data, name):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random(data.X.shape) < 0.1, np.nan, data.X)
+    X[data.sites == 1, 2] = np.nan
+    X[:, 0] = data.X[:, 0]
+    settings = {"algorithm": name, "eta": 0.05, "max_rounds": 40, "random_state": 0, "components_per_class": {0: 2}}
+    cpu, gpu = (
+        NetworkGaussianMixture(4, device=device, **settings).fit(X, data.labels, sites=data.sites)
+        for device in ("cpu", "cuda")
+    )
+    for part in ("weights_", "means_", "covariances_"):
+        np.testing.assert_allclose(getattr(gpu, part), getattr(cpu, part), rtol=1e-8, atol=1e-10)
+
+
+def test_a_search_with_missing_cells_is_the_cpu_s(data):
+    X = np.where(np.random.default_rng(1).random(data.X.shape) < 0.1, np.nan, data.X)
+    X[:, 0] = data.X[:, 0]
+    cpu, gpu = (
+        choose_components(X, sites=data.sites, at_most=3, device=device, random_state=0) for device in ("cpu", "cuda")
+    )
+    np.testing.assert_allclose([line.bic for line in gpu.lines], [line.bic for line in cpu.lines], atol=0.1)

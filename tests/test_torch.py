@@ -134,3 +134,32 @@ def test_replicates_that_converge_at_different_rounds(device, name, rounds):
     assert result.history.bytes.tolist() == wanted.history.bytes.tolist()
     np.testing.assert_allclose(result.history.change, wanted.history.change, rtol=1e-5, atol=1e-9)
     np.testing.assert_allclose(result.history.disagreement, wanted.history.disagreement, rtol=1e-6, atol=1e-10)
+
+
+@on_devices
+@pytest.mark.parametrize("kernel", ["best", "reference"])
+@pytest.mark.parametrize("p", [5, 40])
+def test_rows_with_missing_cells_and_labels_of_several_components(device, kernel, p):
+    rng = np.random.default_rng(p)
+    X = [3 * rng.normal(size=(n, p)) + 50 for n in (300, 200)]
+    for x in X:
+        x[rng.random(x.shape) < (0.2 if p == 5 else 0.01)] = np.nan
+        x[:, 0] = np.nan_to_num(x[:, 0], nan=50.0)
+    X[1][:, 2] = np.nan
+    labels, weights = [rng.integers(-1, 3, size=len(x)) for x in X], [rng.random(len(x)) for x in X]
+    A = rng.normal(size=(2, 3, p, p))
+    theta = Theta(
+        rng.dirichlet(np.ones(3), size=2), 3 * rng.normal(size=(2, 3, p)) + 50,
+        A @ A.swapaxes(-1, -2) + p * np.eye(p),
+    )  # fmt: skip
+    allowed, chosen = [(0,), (1, 2), (0, 1)], REFERENCE if kernel == "reference" else None
+    wanted = moments(Rows.of_sites(X, labels, weights, 3, allowed=allowed), theta, 0.1)
+
+    def moved(arrays):
+        return [torch.as_tensor(array, dtype=torch.float64, device=device) for array in arrays]
+
+    rows = Rows.of_sites(moved(X), labels, moved(weights), 3, allowed=allowed)
+    found = moments(rows, tensors(theta, device), 0.1, chosen)
+    assert normwise(found.sums, wanted.sums) <= 1e-11
+    np.testing.assert_allclose(to_numpy(found.log_likelihood), wanted.log_likelihood, rtol=1e-10)
+    np.testing.assert_allclose(to_numpy(found.observed), wanted.observed, rtol=1e-9, atol=1e-9)
