@@ -93,19 +93,33 @@ class FittedMixture:
         X = self._table(X)
         return imputed(X, self._theta(), responsibilities(X, self._theta())[0])
 
-    def impute_draws(self, X: Any, n_draws: int = 20, *, random_state: Any = None) -> list[NDArray]:
+    def impute_draws(
+        self,
+        X: Any,
+        n_draws: int = 20,
+        *,
+        uncertainty: intervals.Uncertainty | None = None,
+        random_state: Any = None,
+    ) -> list[NDArray]:
         """Tables (n, p) whose missing cells are drawn given the cells observed, for multiple imputation.
 
-        ``random_state`` is the estimator's by default.
+        Parameters
+        ----------
+        X : (n, p)
+        n_draws : how many tables
+        uncertainty : of the fit, see `uncertainty`: each table then has parameters of its own, drawn too. Without it
+            the estimate is taken for the truth, and what is computed from the tables seems too certain
+        random_state : the estimator's by default
         """
         check_is_fitted(self)
         if not isinstance(n_draws, Integral) or n_draws < 1:
             raise SettingError(f"n_draws={n_draws!r} must be a whole number of at least 1")
         X = self._table(X)
-        shares = responsibilities(X, self._theta())[0]
         seed = check_random_state(self.random_state if random_state is None else random_state).randint(2**31)
-        rngs = np.random.default_rng(seed).spawn(int(n_draws))
-        return [drawn(X, self._theta(), shares, rng) for rng in rngs]
+        rng = np.random.default_rng(seed)
+        thetas = [self._theta()] * int(n_draws) if uncertainty is None else uncertainty.draws(int(n_draws), rng)
+        rngs = rng.spawn(int(n_draws))
+        return [drawn(X, theta, responsibilities(X, theta)[0], own) for theta, own in zip(thetas, rngs, strict=True)]
 
     def score_samples(self, X: Any) -> NDArray:
         """The log-density of each row, (n,)."""

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, LabelError, SettingError, Text, UncertaintyError, some
+from gaussip.inference.drawing import drawn_thetas
 from gaussip.inference.information import (
     COUNTED,
     check_size,
@@ -69,6 +70,10 @@ class Uncertainty(NamedTuple):
             )
 
         return end(-1), end(1)
+
+    def draws(self, n_draws: int, rng: np.random.Generator) -> list[Theta]:
+        """Mixtures drawn from the sampling distribution of the estimate."""
+        return drawn_thetas(self.theta, self.covariance, n_draws, rng)
 
     def table(self, components: Sequence[str], features: Sequence[str], level: float) -> dict[str, list[Any]]:
         """The columns of a table with a row for each parameter; components and features by name."""
