@@ -17,15 +17,17 @@ the weights sum to one is applied in `concluded`.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import block_diag
 
 from gaussip.arrays import NDArray, cholesky_or_nan, precision_factor, slices
 from gaussip.errors import DataError, UncertaintyError
 from gaussip.exchange.codes import Fixed
 from gaussip.mixture.conditional import marginal, patterns
+from gaussip.mixture.covariance_types import FULL, LINEAR, directions, named
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.theta import Theta, n_parameters, pack, unvech, upper_triangle, width
 from gaussip.rows.chunks import Chunks
@@ -235,8 +237,18 @@ class Concluded(NamedTuple):
     away: float  #: the largest distance from theta to the maximum of the likelihood, in standard errors
 
 
-def concluded(summed: NDArray, scale: NDArray, features: Sequence[str], *, robust: bool = False) -> Concluded:
+def concluded(
+    summed: NDArray,
+    scale: NDArray,
+    features: Sequence[str],
+    *,
+    robust: bool = False,
+    covariance_type: str = FULL,
+) -> Concluded:
     """The covariance of the estimate from the sum of all sites' parts.
+
+    Under a covariance type only moves within its space count: with an orthonormal basis B of it, in units of the
+    scale, B (B' I B)^-1 B'.
 
     Parameters
     ----------
@@ -244,15 +256,18 @@ def concluded(summed: NDArray, scale: NDArray, features: Sequence[str], *, robus
     scale : (K, f), that of the parts
     features : (p,), names for error messages
     robust : whether the parts hold the scores' products: then the sandwich I^-1 (sum v^2 g g') I^-1, else I^-1
+    covariance_type : one whose covariances are a linear space
     """
+    refuse_nonlinear(covariance_type)
     q, n_components = scale.size, scale.shape[0]
     if (wanted := part_size(n_components, len(features), robust=robust)) != summed.size:
         raise UncertaintyError(f"parts of {n_components} components have {wanted} numbers, not {summed.size}")
     score, *matrices = np.split(summed, np.cumsum([q, q * (q + 1) // 2])[: 1 + robust])
-    information, *products = map(unvech, matrices)
+    basis = _basis(covariance_type, scale, len(features))
+    score, (information, *products) = basis.T @ score, [basis.T @ unvech(each) @ basis for each in matrices]
     fixed = np.zeros_like(scale)
     fixed[:, 0] = scale[:, 0] / np.linalg.norm(scale[:, 0])
-    c = fixed.ravel()  # the direction in which weights would no longer sum to one
+    c = basis.T @ fixed.ravel()  # the direction in which weights would no longer sum to one
 
     def projected(matrix: NDArray) -> NDArray:
         half = matrix - np.outer(matrix @ c, c)
@@ -260,12 +275,13 @@ def concluded(summed: NDArray, scale: NDArray, features: Sequence[str], *, robus
 
     regular = projected(information) + np.outer(c, c) * (np.trace(information) / q)
     rounding = q * ROUNDING
-    if not np.isfinite(cholesky_or_nan(regular - rounding * np.eye(q))).all():
-        raise _no_information(regular, scale.shape, features)
+    if not np.isfinite(cholesky_or_nan(regular - rounding * np.eye(len(c)))).all():
+        weakest = basis @ np.linalg.eigh(regular)[1][:, 0]
+        raise _no_information(weakest.reshape(scale.shape) ** 2, features)
     inverse = projected(np.linalg.inv(regular))
     downhill = score - (score @ c) * c
     covariance = inverse @ products[0] @ inverse if robust else inverse
-    unit = scale.ravel()
+    covariance, unit = basis @ covariance @ basis.T, scale.ravel()
     return Concluded(
         covariance=unit[:, None] * (covariance + covariance.T) / 2 * unit,
         away=float(np.sqrt(downhill @ inverse @ downhill)),
@@ -279,9 +295,23 @@ def parameter_names(features: Sequence[str]) -> list[str]:
     return ["weight", *(f"mean {name}" for name in features), *spread]
 
 
-def _no_information(regular: NDArray, shape: tuple[int, ...], features: Sequence[str]) -> UncertaintyError:
-    """The error that names the parameter with the least information."""
-    least = np.linalg.eigh(regular)[1][:, 0].reshape(shape) ** 2
+def _basis(covariance_type: str, scale: NDArray, n_features: int) -> Any:
+    """An orthonormal basis (q, r) of the directions in which parameters in units of the scale can move, sparse."""
+    moves = directions(covariance_type, len(scale), n_features) / scale.ravel()[:, None]
+    return sparse.csr_array(moves / np.linalg.norm(moves, axis=0))  # columns have no parameter in common
+
+
+def refuse_nonlinear(covariance_type: str) -> None:
+    """Refuse a covariance type for which there are no standard errors."""
+    if named(covariance_type) not in LINEAR:
+        raise UncertaintyError(
+            f"there are no standard errors under covariance_type={covariance_type!r}: they are for "
+            f"{', '.join(LINEAR)}"
+        )
+
+
+def _no_information(least: NDArray, features: Sequence[str]) -> UncertaintyError:
+    """The error that names the parameter with the least information, by the shares (K, f) of the weakest move."""
     k = int(least.sum(axis=1).argmax())
     name = parameter_names(features)[int(least[k].argmax())]
     return UncertaintyError(
