@@ -39,6 +39,7 @@ def run(
     import numpy as np
 
     from gaussip.estimator import NetworkGaussianMixture
+    from gaussip.rows.frames import as_numbers
     from gaussip.rows.table_files import table_kind, write_table
 
     table_kind(out)
@@ -52,12 +53,12 @@ def run(
     more: dict[str, Any] = {}
     if draws is None:
         filled = mixture.impute(given.X)
-        values = filled.values
+        values = as_numbers(filled.values)
         if deviations:
-            some = np.flatnonzero(missing.any(axis=0)).tolist()
-            more = {f"sd of {features[j]}": filled.deviations[:, j] for j in some}
+            some, spread = np.flatnonzero(missing.any(axis=0)).tolist(), as_numbers(filled.deviations)
+            more = {f"sd of {features[j]}": spread[:, j] for j in some}
     else:
-        values = np.concatenate(mixture.impute_draws(given.X, draws, random_state=seed))
+        values = np.concatenate([as_numbers(one) for one in mixture.impute_draws(given.X, draws, random_state=seed)])
         more = {"draw": np.repeat(np.arange(1, draws + 1), len(missing))}
     beside = {name: column.to_pylist() * times for name, column in given.others.items()}
     clash = [name for name in more if name in beside or name in features]
