@@ -1,7 +1,7 @@
 """gaussip against what users would pick instead, and against this machine's limits: one run, one report.
 
     python benchmarks/bench.py                  # all parts
-    python benchmarks/bench.py --parts by-hand  # or some of them: others likelihood by-hand busy growth gpu
+    python benchmarks/bench.py --parts by-hand  # or some of them: others likelihood by-hand busy growth missing gpu
 
 Only ratios measured in the same run mean anything on a shared machine.
 """
@@ -19,6 +19,7 @@ from functools import partial
 import numpy as np
 
 import gpu
+import missing
 from gaussip.rows.moments import moments
 from gaussip.rows.rows import Rows
 from gaussip.studies.simulation_model import Setting, draw, paper_start
@@ -218,6 +219,7 @@ PARTS: dict[str, Callable[[int], list[Table]]] = {
     "by-hand": by_hand,
     "busy": busy,
     "growth": growth,
+    "missing": missing.tables,
     "gpu": lambda cores: gpu.tables() if gpu.available() else [],
 }
 

@@ -146,7 +146,8 @@ def test_a_column_of_words_is_answered_by_what_it_may_be(table):
     told = runner.invoke(app, ["choose-k", str(table), "--sites", "hospital"]).output
     assert "column 'diagnosis' holds" in told
     assert (
-        "give --labels diagnosis if it holds labels, --no-features diagnosis to leave it out, or correct it" in told
+        "give --labels diagnosis if it holds labels, --na-values WORD if that stands for a missing cell, "
+        "--no-features diagnosis to leave it out, or correct it" in told
     )
     told = runner.invoke(app, ["choose-k", str(table)]).output
     assert "name the column that holds each row's site with --sites" in told

@@ -63,6 +63,13 @@ def test_rows_on_disk(tmp_path, monkeypatch):
         assert np.allclose(means, [-3, 3], atol=0.2)
 
 
+def test_multiple_imputation(capsys):
+    page = ROOT / "docs" / "how-to-tables.md"
+    (example,) = blocks(page, "python")
+    exec(example, {})
+    assert f"prints `{capsys.readouterr().out.strip()}`" in page.read_text(encoding="utf-8")
+
+
 def test_a_federation():
     (toml,) = blocks(ROOT / "docs" / "how-to-sites.md", "toml")
     assert federation_of(toml).task().sites == ("basel", "bern", "chur")

@@ -8,6 +8,7 @@ from gaussip.algorithms import REGISTRY, make
 from gaussip.arrays import to_device, to_numpy
 from gaussip.errors import CollapseError, FewerAtATimeWarning
 from gaussip.mixture.theta import Theta, place
+from gaussip.rows.moments import moments
 from gaussip.rows.rows import Rows
 from gaussip.selection import choose_components
 from gaussip.simulation.run import simulate
@@ -194,12 +195,15 @@ def test_rows_with_missing_cells_give_the_cpu_s_numbers(data, name):
     X[data.sites == 1, 2] = np.nan
     X[:, 0] = data.X[:, 0]
     settings = {"algorithm": name, "eta": 0.05, "max_rounds": 40, "random_state": 0, "components_per_class": {0: 2}}
+    if name in ("em", "masked"):  # on the way, acceleration makes much of a rounding error
+        settings |= {"max_rounds": 2000, "tol": 1e-10}
+    tolerance = 1e-6 if "tol" in settings else 1e-8
     cpu, gpu = (
         NetworkGaussianMixture(4, device=device, **settings).fit(X, data.labels, sites=data.sites)
         for device in ("cpu", "cuda")
     )
     for part in ("weights_", "means_", "covariances_"):
-        np.testing.assert_allclose(getattr(gpu, part), getattr(cpu, part), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(getattr(gpu, part), getattr(cpu, part), rtol=tolerance, atol=tolerance)
 
 
 def test_a_search_with_missing_cells_is_the_cpu_s(data):
@@ -209,3 +213,24 @@ def test_a_search_with_missing_cells_is_the_cpu_s(data):
         choose_components(X, sites=data.sites, at_most=3, device=device, random_state=0) for device in ("cpu", "cuda")
     )
     np.testing.assert_allclose([line.bic for line in gpu.lines], [line.bic for line in cpu.lines], atol=0.1)
+
+
+def test_groups_of_rows_are_filled_in_as_the_reference_does(data):
+    """Every pattern of missing cells, rows of some components only, and a theta that is no mixture at one site."""
+    rng = np.random.default_rng(2)
+    X = np.where(rng.random(data.X.shape) < 0.3, np.nan, data.X)
+    X[np.isnan(X).all(axis=1), 0] = 0.0
+    labels = rng.integers(-1, 3, len(X))
+    allowed = [(0, 2), (1,), (0, 1, 3)]
+    parts, codes = np.array_split(X, 7), np.array_split(labels, 7)
+    theta = Theta(
+        np.tile(np.full(4, 0.25), (7, 1)), rng.standard_normal((7, 4, X.shape[1])),
+        np.tile(np.eye(X.shape[1]) + 0.3, (7, 4, 1, 1)),
+    )  # fmt: skip
+    theta.covariances[3, 1] = -np.eye(X.shape[1])
+    cpu = moments(Rows.of_sites(parts, codes, None, 4, allowed=allowed), theta, 1e-3)
+    there = Rows.of_sites([to_device(x, "cuda") for x in parts], codes, None, 4, "cuda", allowed=allowed)
+    gpu = moments(there, place(theta, "cuda"), 1e-3)
+    for part in ("sums", "log_likelihood", "observed"):
+        np.testing.assert_allclose(to_numpy(getattr(gpu, part)), getattr(cpu, part), rtol=1e-10, atol=1e-9)
+    assert np.isnan(to_numpy(gpu.log_likelihood)).tolist() == [m == 3 for m in range(7)]

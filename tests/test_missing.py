@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 from gaussip import NetworkGaussianMixture
 from gaussip.errors import DataError, MissingCellsWarning
+from gaussip.inference.drawing import drawn_thetas
 from gaussip.inference.information import site_part
 from gaussip.kernels import REFERENCE
 from gaussip.mixture.sampling import sample
@@ -345,6 +347,44 @@ def test_intervals_cover_the_truth_where_a_fifth_is_missing():
         )
     coverage = np.mean(inside)
     assert 0.93 < coverage < 0.97, np.mean(inside, axis=0)
+
+
+def test_drawn_parameters_have_the_covariance_of_the_estimate():
+    """Far from the limits of what a mixture is, the delta method is exact to first order."""
+    rng = np.random.default_rng(16)
+    A = rng.standard_normal((2, 3, 3))
+    theta = Theta(np.array([0.3, 0.7]), rng.standard_normal((2, 3)), A @ A.swapaxes(-1, -2) + np.eye(3))
+    half = 1e-4 * rng.standard_normal((20, 20))
+    half[10] = -half[0]  # the weights sum to one
+    draws = np.stack([pack(drawn).ravel() for drawn in drawn_thetas(theta, half @ half.T, 40_000, rng)])
+    wanted = half @ half.T
+    np.testing.assert_allclose(draws.mean(axis=0), pack(theta).ravel(), atol=1e-5)
+    np.testing.assert_allclose(np.cov(draws.T), wanted, atol=0.03 * np.abs(wanted).max())
+
+
+@pytest.mark.slow
+def test_multiple_imputation_covers_a_mean_where_cells_are_missing_at_random():
+    """By Rubin's rules; complete cases are biased in the same runs."""
+    n, n_draws = 1000, 40
+    covered, complete = [], []
+    for seed in range(500):
+        rng = np.random.default_rng(seed)
+        first = rng.random((n, 1)) < 0.4
+        low = rng.multivariate_normal([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]], n)
+        X = np.where(first, low, rng.multivariate_normal([4.0, 2.0], [[1.0, -0.3], [-0.3, 1.0]], n))
+        X[rng.random(n) < 0.6 / (1 + np.exp(3 - X[:, 0])), 1] = np.nan
+        sites = np.arange(n) % 4
+        fitted = NetworkGaussianMixture(2, random_state=seed).fit(X, sites=sites)
+        tables = fitted.impute_draws(X, n_draws, uncertainty=fitted.uncertainty(X, sites=sites), random_state=seed)
+        means = np.array([table[:, 1].mean() for table in tables])
+        within = np.mean([table[:, 1].var(ddof=1) / n for table in tables])
+        between = (1 + 1 / n_draws) * means.var(ddof=1)
+        freedom = (n_draws - 1) * (1 + within / between) ** 2
+        covered.append(abs(means.mean() - 1.2) < stats.t.ppf(0.975, freedom) * np.sqrt(within + between))
+        cells = X[~np.isnan(X[:, 1]), 1]
+        complete.append(abs(cells.mean() - 1.2) < 1.96 * cells.std(ddof=1) / np.sqrt(len(cells)))
+    assert 0.93 < np.mean(covered) < 0.97, np.mean(covered)
+    assert np.mean(complete) < 0.5
 
 
 def test_components_of_incomplete_rows_are_those_of_pairwise_covariances():

@@ -155,7 +155,7 @@ def test_reduce_from_the_command_line(tmp_path):
         ("--basis", "rows.csv", "--out", "x.csv"): "is not a basis",
         ("--basis", "basis.npz", "--out", "x.csv", "--standardise"): "leave --features, --no-features, --standardise",
         ("--basis", "x.csv", "--out", "x.csv", "--keep", "2"): "name the same file",
-        ("--basis", "b.npz", "--out", "x.txt", "--keep", "2"): "tables are .csv or .parquet files",
+        ("--basis", "b.npz", "--out", "x.xls", "--keep", "2"): "tables are .csv, .tsv or .parquet files",
         ("--basis", "b.npz", "--out", "x.csv", "--keep", "2", "--no-features", "cod"): "no column 'cod'",
         ("--basis", "b.npz", "--out", "x.csv", "--keep", "1.0", "--sites", "hospital"): "1.0 is neither a number",
         ("--basis", "b.npz", "--out", "x.csv", "--keep", "2"): "name the column of sites with --sites",

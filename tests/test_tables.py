@@ -133,8 +133,17 @@ def test_fit_predict_and_impute_a_table_with_missing_cells(incomplete, tmp_path)
     assert np.bincount(table["draw"].to_numpy()).tolist() == [0, 600, 600, 600]
     ages = table["age"].to_numpy().reshape(3, 600)
     assert (np.ptp(ages, axis=0) > 0).tolist() == gone[:, 0].tolist()
-    refused = gaussip("impute", model, path, "--draws", "3", "--deviations", "--out", tmp_path / "no.csv")
-    assert refused.returncode == 2
+    proper = tmp_path / "proper.csv"
+    fitted = ["--sites", "hospital", "--labels", "diagnosis", "--na-values", "-9"]
+    done = gaussip("impute", model, path, "--draws", "3", "--parameters", *fitted, "--out", proper)
+    assert done.returncode == 0, done.stderr
+    assert pa.csv.read_csv(proper).num_rows == 1800
+    for wrong in (
+        ["--draws", "3", "--deviations"],
+        ["--parameters", *fitted],
+        ["--draws", "3", "--sites", "hospital"],
+    ):
+        assert gaussip("impute", model, path, *wrong, "--out", tmp_path / "no.csv").returncode == 2
     assert not (tmp_path / "no.csv").exists()
 
 
@@ -153,3 +162,21 @@ def test_prediction_says_none_where_a_component_is_of_no_class(incomplete, tmp_p
     predicted = np.array(answer["columns"]["prediction"])
     assert set(predicted) == {"severe", "none"}
     assert np.mean((predicted == "severe") == (names == "severe")) > 0.9
+
+
+def test_components_of_each_class_by_name(incomplete, tmp_path):
+    path, _, _ = incomplete
+    model = tmp_path / "m.npz"
+    several = [*FIT[:5], "4", *FIT[6:], "--shrinkage", "0.3", "--components-per-class", "mild=2, severe=1"]
+    done = gaussip("fit", path, *several, "--out", model)
+    assert done.returncode == 0, done.stderr
+    names = [line.split("  ")[0].strip() for line in done.stdout.splitlines()[3:7]]
+    assert names == ["mild 1", "mild 2", "none", "severe"]
+    assert NetworkGaussianMixture.load(model).components_per_class == {"mild": 2, "severe": 1}
+    for wrong, why in (
+        ("bad=2", "'bad', which no row is labelled with"),
+        ("mild", "as in ill=4,well=2"),
+        ("2", "use --components 6"),
+    ):
+        done = gaussip("fit", path, *several[:-1], wrong, "--out", tmp_path / "no.npz")
+        assert (done.returncode, why in done.stderr) == (2, True), done.stderr

@@ -10,6 +10,10 @@ from gaussip.errors import SettingError, Text
 WEIGHTINGS = ("rows", "equal")
 MIXINGS = ("row", "metropolis")
 STARTS = ("kmeans", "labels", "search")
+COVARIANCES = (
+    "full", "tied", "diag", "spherical", "EII", "EEI", "VEI", "EVI", "VEE", "EEV", "VEV", "EVV",
+    "VVV", "EEE", "VVI", "VII",
+)  # fmt: skip
 NOTHING, COUNTS, MOMENTS = REVEALS = ("nothing", "row counts", "site moments")
 LARGEST_SEED = 2**32 - 1
 
@@ -57,6 +61,10 @@ SETTINGS: dict[str, Setting] = {
     "components_per_class": Setting(
         1, "Components of each class, where rows have labels.", _whole(1), "--components-per-class",
         "components_per_class",
+    ),
+    "covariance_type": Setting(
+        "full", "full, tied, diag, spherical, or mclust's EII, EEI, VEI, EVI, VEE, EEV, VEV or EVV.",
+        _choice(COVARIANCES), "--covariance-type", "covariance_type",
     ),
     "algorithm": Setting(
         "masked", "masked, exact, mnem, nnem, dem, ngd, local or em.", option="--algorithm", key="algorithm"

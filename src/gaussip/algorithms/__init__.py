@@ -3,7 +3,8 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from gaussip.algorithms.base import REGISTRY, Algorithm, Info, between_sites, has_step, make, one_round, register
+from gaussip.algorithms.base import REGISTRY, Algorithm, Info, between_sites, one_round, register
+from gaussip.algorithms.making import has_step, make
 from gaussip.algorithms.site import Site
 
 for _module in iter_modules(__path__):

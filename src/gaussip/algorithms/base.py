@@ -7,7 +7,6 @@ inside a step: `Algorithm.absorb` then returns None and the round ends there.
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from inspect import signature
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,7 +19,6 @@ from gaussip.exchange import Message
 from gaussip.mixture.theta import Theta
 from gaussip.networks import degree_shares, stationary_weights
 from gaussip.rows.moments import Moments
-from gaussip.settings import check, default
 
 NEIGHBOURS, SUMS, POOLED, ALONE = "neighbours", "sums", "pooled", "alone"  # how an algorithm learns of other rows
 
@@ -131,23 +129,6 @@ def register(algorithm: _Class) -> _Class:
     algorithm.title = algorithm.title or algorithm.name.upper()
     REGISTRY[algorithm.name] = algorithm
     return algorithm
-
-
-def make(name: str, eta: float, accelerate: bool = True, min_count: int = default("min_count")) -> Algorithm:
-    """The algorithm of that name; the settings go to those that have them."""
-    if not isinstance(name, str) or name not in REGISTRY:
-        known = ", ".join(sorted(REGISTRY))
-        raise SettingError(f"there is no algorithm {name!r}; there are: {known}", setting="algorithm")
-    check(eta=eta, accelerate=accelerate, min_count=min_count)
-    given = {"eta": float(eta), "accelerate": bool(accelerate), "min_count": min_count}
-    wanted = signature(REGISTRY[name]).parameters
-    made: Algorithm = REGISTRY[name](**{key: value for key, value in given.items() if key in wanted})
-    return made
-
-
-def has_step(name: str) -> bool:
-    """Whether the algorithm of that name has a step eta."""
-    return "eta" in signature(REGISTRY[name]).parameters
 
 
 def between_sites() -> list[str]:

@@ -12,6 +12,8 @@ from gaussip.algorithms.site import Site
 from gaussip.algorithms.summed import Pooled
 from gaussip.arrays import Array, namespace, to_numpy
 from gaussip.exchange import Message
+from gaussip.kernels.shaping import shaped
+from gaussip.mixture.covariance_types import FULL, LINEAR
 from gaussip.mixture.theta import Psi, Theta, broadcast, consensus, first_site, pack, to_psi, to_theta
 from gaussip.mixture.units import Unit, measure, unit_of
 from gaussip.rows.moments import Moments
@@ -43,6 +45,7 @@ class EM(Algorithm):
     """Whole-sample EM; every site gets the same, pooled estimate, whatever the network and the weighting."""
 
     accelerate: bool = True
+    covariance_type: str = FULL
     name = "em"
     network_sets_target = False
     source = POOLED
@@ -50,20 +53,25 @@ class EM(Algorithm):
     replicated = True
 
     @property
+    def looks_ahead(self) -> bool:
+        """Whether steps are accelerated: sums of Cholesky factors must have the covariance type."""
+        return self.accelerate and self.covariance_type in LINEAR
+
+    @property
     def steady(self) -> bool:  # type: ignore[override]
         """Only where every step is EM's."""
-        return not self.accelerate
+        return not self.looks_ahead
 
     @property
     def shows_contraction(self) -> bool:  # type: ignore[override]
         """Only where every step is EM's."""
-        return not self.accelerate
+        return not self.looks_ahead
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start; at the sites' consensus where they start apart."""
         xp = namespace(start.means)
-        start = self.common(start, site.share)
-        if not self.accelerate:
+        start = shaped(self.covariance_type, self.common(start, site.share))
+        if not self.looks_ahead:
             return State(start, site.share, ())
         none = xp.zeros_like(start.weights[..., 0, 0])
         past, unit = acceleration.begin(_host(start)), unit_of(first_site(start))
@@ -103,13 +111,13 @@ class EM(Algorithm):
 
     def follow(self, state: State, pooled: Pooled, rule: Moments) -> State:
         """The State after all rows' moments; ``rule`` is any site's, for how they were regularised."""
-        image = self.image(state.theta, pooled, rule.own)
+        image = shaped(self.covariance_type, self.image(state.theta, pooled, rule.own))
         if not state.course:
             return state._replace(theta=image)
         return state._replace(**self._accelerated(state, state.course, image, pooled.log_likelihood, rule))
 
     def image(self, theta: Theta, pooled: Pooled, own: float) -> Theta:
-        """The M-step."""
+        """The M-step for full covariances."""
         return m_step(pooled.psi, theta.means, own)
 
     def _accelerated(

@@ -44,7 +44,6 @@ class State(NamedTuple):
 class Masked(EM):
     """Whole-sample EM between sites; a component that too few rows of all sites support ends the run."""
 
-    accelerate: bool = True
     min_count: int = default("min_count")
     name = "masked"
     title = "masked"
@@ -105,7 +104,7 @@ class Masked(EM):
         return namespace(support).any(~enough(support, self.min_count), axis=(-2, -1))
 
     def image(self, theta: Theta, pooled: Pooled, own: float) -> Theta:
-        """EM's M-step from moments about the means."""
+        """EM's M-step for full covariances from moments about the means."""
         moved = m_step(pooled.psi, namespace(theta.means).zeros_like(theta.means), own)
         return moved._replace(means=theta.means + moved.means)
 

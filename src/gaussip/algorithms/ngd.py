@@ -6,7 +6,10 @@ from typing import NamedTuple
 from gaussip.algorithms.base import Algorithm, register
 from gaussip.algorithms.site import Site
 from gaussip.arrays import Array, namespace, precision_factor
+from gaussip.errors import SettingError, Text
 from gaussip.exchange import Message
+from gaussip.kernels.shaping import projected
+from gaussip.mixture.covariance_types import FULL, LINEAR
 from gaussip.mixture.theta import Theta, pack, unpack, unvech
 from gaussip.mixture.validity import healthy
 from gaussip.rows.moments import Moments, summary
@@ -22,14 +25,26 @@ class State(NamedTuple):
 @register
 @dataclass(frozen=True)
 class NGD(Algorithm):
-    """theta <- theta~ - eta grad L_m(theta~), theta~ the neighbourhood average; the weights stay on the simplex."""
+    """theta <- theta~ - eta grad L_m(theta~), theta~ the neighbourhood average; the weights stay on the simplex.
+
+    Under a covariance type the covariances stay in its linear space.
+    """
 
     eta: float = 0.01
+    covariance_type: str = FULL
     name = "ngd"
+
+    def __post_init__(self) -> None:
+        """Refuse types that are no linear space."""
+        if self.covariance_type not in LINEAR:
+            raise SettingError(
+                Text("ngd steps along gradients: it has no {covariance_type:{name!r}}", name=self.covariance_type),
+                setting="covariance_type", remedy=Text("use {algorithm:'masked'}"),
+            )  # fmt: skip
 
     def init(self, start: Theta, site: Site) -> State:
         """Begin at the start."""
-        return State(pack(start), (site.share / site.balance)[..., None, None])
+        return State(pack(projected(self.covariance_type, start)), (site.share / site.balance)[..., None, None])
 
     def message(self, state: State) -> Message:
         """Theta."""
@@ -45,11 +60,14 @@ class NGD(Algorithm):
         return state, self.estimate(state)
 
     def update(self, state: State, moments: Moments) -> State:
-        """A gradient step from theta~; the weights are projected back onto the simplex."""
+        """A gradient step from theta~; weights are projected back onto the simplex, covariances onto their type."""
         slope = state.factor * gradient(self.estimate(state), moments)
         theta = state.theta - self.eta * slope
         weights = onto_simplex(theta[..., 0])[..., None]
-        return state._replace(theta=namespace(theta).concat([weights, theta[..., 1:]], axis=-1))
+        theta = namespace(theta).concat([weights, theta[..., 1:]], axis=-1)
+        if self.covariance_type != FULL:
+            theta = pack(projected(self.covariance_type, unpack(theta)))
+        return state._replace(theta=theta)
 
     def estimate(self, state: State) -> Theta:
         """The current estimate."""

@@ -24,6 +24,10 @@ def run(
     feature_columns: options.Features = None,
     others: options.NoFeatures = "",
     na_values: options.NaValues = "",
+    components_per_class: Annotated[
+        str,
+        options.option("components_per_class", metavar="N", help="A number, or by class: ill=4,well=2 (others: 1)."),
+    ] = str(default("components_per_class")),
     algorithm: Annotated[str, options.option("algorithm")] = default("algorithm"),
     network: options.Network = default("network"),
     mixing: options.Mixing = default("mixing"),
@@ -77,7 +81,8 @@ def run(
             raise SettingError("a network file needs sites")
         joining = read_network(network, by_column(of_row)[1].tolist())
     mixture.set_params(
-        n_components=components, algorithm=algorithm, network=joining, mixing=mixing, eta=eta, max_rounds=rounds,
+        n_components=components, components_per_class=options.per_class(components_per_class, columns.labels),
+        algorithm=algorithm, network=joining, mixing=mixing, eta=eta, max_rounds=rounds,
         tol=tol, reg_covar=reg_covar, shrinkage=shrinkage, unlabelled_weight=unlabelled_weight,
         accelerate=accelerate, min_count=min_count, weighting=weighting, n_init=n_init, device=device,
         random_state=seed,

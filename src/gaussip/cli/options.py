@@ -100,6 +100,22 @@ class Named(NamedTuple):
         return [word for name, value in pairs if value for word in (f"--{name.replace('_', '-')}", value)]
 
 
+def per_class(text: str, labels: Any) -> int | dict[Any, int]:
+    """The components of each class as --components-per-class has them: 8, or COVID=16,Normal=8."""
+    if text.strip().isdecimal():
+        return int(text)
+    known = {str(label): label for label in ([] if labels is None else labels.tolist())}
+    counts: dict[Any, int] = {}
+    for part in text.split(","):
+        name, found, number = (word.strip() for word in part.rpartition("="))
+        if not found or not number.isdecimal():
+            raise SettingError(
+                f"--components-per-class {text!r} is neither a number nor classes with numbers, as in ill=4,well=2"
+            )
+        counts[known.get(name, name)] = int(number)
+    return counts
+
+
 def read_columns(tables: list[Path], named: Named, *, alone: bool = False) -> tuple[Columns, int]:
     """The columns of a fit, each row's site among them, and how many rows are labelled.
 

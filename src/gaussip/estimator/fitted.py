@@ -120,19 +120,37 @@ class FittedMixture:
         found = imputed(rows, self._theta(), responsibilities(rows, self._theta())[0])
         return Imputed(as_given(self, X, found.values), as_given(self, X, found.deviations, only_features=True))
 
-    def impute_draws(self, X: Any, n_draws: int = 20, *, random_state: Any = None) -> list[Any]:
+    def impute_draws(
+        self,
+        X: Any,
+        n_draws: int = 20,
+        *,
+        uncertainty: intervals.Uncertainty | None = None,
+        random_state: Any = None,
+    ) -> list[Any]:
         """Tables (n, p) whose missing cells are drawn given the cells observed, for multiple imputation.
 
-        Frames where X is one, as of `impute`. ``random_state`` is the estimator's by default.
+        Frames where X is one, as of `impute`.
+
+        Parameters
+        ----------
+        X : (n, p)
+        n_draws : how many tables
+        uncertainty : of the fit, see `uncertainty`: each table then has parameters of its own, drawn too. Without it
+            the estimate is taken for the truth, and what is computed from the tables seems too certain
+        random_state : the estimator's by default
         """
         check_is_fitted(self)
         if not isinstance(n_draws, Integral) or n_draws < 1:
             raise SettingError(f"n_draws={n_draws!r} must be a whole number of at least 1")
         rows = self._table(X)
-        shares = responsibilities(rows, self._theta())[0]
         seed = check_random_state(self.random_state if random_state is None else random_state).randint(2**31)
-        rngs = np.random.default_rng(seed).spawn(int(n_draws))
-        return [as_given(self, X, drawn(rows, self._theta(), shares, rng)) for rng in rngs]
+        rng = np.random.default_rng(seed)
+        thetas = [self._theta()] * int(n_draws) if uncertainty is None else uncertainty.draws(int(n_draws), rng)
+        rngs = rng.spawn(int(n_draws))
+        drawings = zip(thetas, rngs, strict=True)
+        tables = (drawn(rows, theta, responsibilities(rows, theta)[0], own) for theta, own in drawings)
+        return [as_given(self, X, table) for table in tables]
 
     def score_samples(self, X: Any) -> NDArray:
         """The log-density of each row, (n,)."""

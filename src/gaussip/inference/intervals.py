@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, LabelError, SettingError, Text, UncertaintyError, some
+from gaussip.inference.drawing import drawn_thetas
 from gaussip.inference.information import (
     COUNTED,
     check_size,
@@ -73,6 +74,10 @@ class Uncertainty(NamedTuple):
             )
 
         return end(-1), end(1)
+
+    def draws(self, n_draws: int, rng: np.random.Generator) -> list[Theta]:
+        """Mixtures drawn from the sampling distribution of the estimate."""
+        return drawn_thetas(self.theta, self.covariance, n_draws, rng)
 
     def table(self, level: float = default("level")) -> Table:
         """Each parameter's estimate, standard error, and ends of its confidence interval: a table that prints."""

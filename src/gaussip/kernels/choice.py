@@ -52,6 +52,8 @@ def filling_for(means: Array) -> Any:
     """The module that narrows thetas to groups of rows, and fills in their sums, for means of this type."""
     if namespace(means) is np and means.dtype == np.float64 and on_cpu() is not None:
         return import_module("gaussip.kernels.cpu.incomplete")
+    if getattr(means, "is_cuda", False) and kernel_for(means) is not WIDE:
+        return import_module("gaussip.kernels.cuda.incomplete")
     return incomplete
 
 

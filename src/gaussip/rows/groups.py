@@ -1,7 +1,8 @@
 """Groups of rows: those that share which features are observed, and which components they can be of.
 
-A complete row that can be of any component is in no group. The hot function takes each group for a site of its own,
-of fewer features or components (`gaussip.kernels.array.incomplete`); groups with as many components go together.
+The hot function takes each group for a site of its own, of fewer features or components
+(`gaussip.kernels.array.incomplete`); groups with as many components go together. A site whose rows are all complete,
+and can be of any component, needs no groups.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from gaussip.arrays import Array, NDArray, indices, namespace, to_numpy
 from gaussip.kernels import Kernel
-from gaussip.kernels.array.incomplete import Groups
+from gaussip.kernels.array.incomplete import Groups, Totals
 from gaussip.mixture.theta import width
 
 Allowed = Sequence[Sequence[int]]  #: for each label, the components that its rows can be of
@@ -30,6 +31,7 @@ class Group(NamedTuple):
     weights: Array | None  #: (n,)
     observed: NDArray  #: (p,), booleans
     components: tuple[int, ...] | None  #: None: all
+    labelled: Array | None = None  #: (K, f), sums of labelled rows to add
 
     @property
     def unseen(self) -> Array | float:
@@ -93,6 +95,7 @@ class Stack(NamedTuple):
     values: list[Array]
     weights: list[Array] | None
     centres: Array  #: (G, p)
+    labelled: Array | None  #: (G, K, f)
     shared: Groups
     laid: dict[str, Any]
 
@@ -125,14 +128,30 @@ def _stack(members: list[tuple[int, Group]], n_sites: int, centres: Array) -> St
     if any(group.weights is not None for group in given):
         weights = [xp.ones_like(g.values[:, 0]) if g.weights is None else g.weights for g in given]
     counts = np.bincount(sites, minlength=n_sites)
-    places = np.full((n_sites, int(counts.max())), len(given))
-    places[np.arange(places.shape[1]) < counts[:, None]] = np.arange(len(given))
+    offsets = np.concatenate([[0], np.cumsum(counts)])
     few = None if given[0].components is None else indices(np.array([g.components for g in given]), centres)
     observed = indices(np.stack([group.observed for group in given]), centres)
-    shared = Groups(indices(sites, centres), observed, few, indices(places, centres))
-    return Stack([g.values for g in given], weights, xp.take(centres, shared.sites, axis=0), shared, {})
+    shared = Groups(indices(sites, centres), observed, few, indices(offsets, centres), int(counts.max()))
+    some = next((group.labelled for group in given if group.labelled is not None), None)
+    labelled = None
+    if some is not None:
+        labelled = xp.stack([xp.zeros_like(some) if g.labelled is None else g.labelled for g in given])
+    own = xp.take(centres, shared.sites, axis=0)
+    return Stack([g.values for g in given], weights, own, labelled, shared, {})
 
 
-def unseen(groups: Sequence[Group]) -> Array | float:
-    """What the kernels' log-densities of a site's rows lack: that of its missing cells, at the centre."""
-    return 0.5 * math.log(2 * math.pi) * sum((group.unseen for group in groups), 0.0)
+def all_of(values: Array, weights: Array | None, labelled: Array | None) -> Group:
+    """The group of a site's complete rows that can be of any component, with the sums of its labelled rows."""
+    return Group(values, weights, np.full(values.shape[1], True), None, labelled)
+
+
+def nothing(groups: Sequence[Sequence[Group]], n_components: int, centres: Array) -> Totals:
+    """Totals of sites, (S, p) centres, before their groups are added.
+
+    The log-likelihoods start at what the kernels' lack: the density of the missing cells, at the centre.
+    """
+    xp, (S, p) = namespace(centres), centres.shape
+    kind = {"dtype": centres.dtype, "device": centres.device}
+    cells = [xp.asarray(sum((group.unseen for group in here), 0.0), **kind) for here in groups]
+    sums, seen = xp.zeros((S, n_components, width(p)), **kind), xp.zeros((S, n_components, p), **kind)
+    return Totals(sums, 0.5 * math.log(2 * math.pi) * xp.stack(cells), seen)

@@ -11,7 +11,8 @@ the caller raises the error that names it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from gaussip.errors import DataError
 from gaussip.kernels import REFERENCE, Kernel, filling_for, kernel_for
 from gaussip.kernels.array.incomplete import Totals
 from gaussip.mixture.theta import Psi, Theta, at, n_features, unvech, vech
-from gaussip.rows.groups import Stack, stacked, unseen
+from gaussip.rows.groups import Stack, all_of, nothing, stacked
 from gaussip.rows.rows import Rows
 
 
@@ -100,10 +101,7 @@ def moments(
     if not rows.in_memory:
         sums, log_likelihood, seen = _by_chunks(rows, kernel, flat, centres, labelled, reg_covar)
     elif rows.stacks:
-        plain = kernel.moments(rows.laid_out(kernel), flat, centres, labelled, 0.0)
-        sums, log_likelihood, seen = _ridged(
-            _with_groups(plain, rows.stacks, rows.unseen, flat, kernel), reg_covar
-        )  # fmt: skip
+        sums, log_likelihood, seen = _ridged(_by_groups(rows.stacks, rows.nothing(K), flat, kernel), reg_covar)
     else:
         sums, log_likelihood = kernel.moments(rows.laid_out(kernel), flat, centres, labelled, reg_covar)
     sums, log_likelihood = xp.reshape(sums, (*rows.shape, K, -1)), xp.reshape(log_likelihood, rows.shape)
@@ -112,19 +110,13 @@ def moments(
     return result if shrinkage is None else _shrunk(result, shrinkage)
 
 
-def _with_groups(
-    plain: tuple[Array, Array], stacks: Sequence[Stack], unseen: Array, theta: Theta, kernel: Kernel
-) -> Totals:
-    """The totals of all rows, from the sums of those in no group and the groups."""
-    sums, log_likelihood = plain
-    p = theta.means.shape[-1]
-    seen = namespace(sums).zeros_like(sums[..., :p]) + sums[..., :1]
-    totals = Totals(sums, log_likelihood + unseen, seen)
+def _by_groups(stacks: Sequence[Stack], totals: Totals, theta: Theta, kernel: Kernel) -> Totals:
+    """The totals with those of all groups."""
     filling = filling_for(theta.means)
     for stack in stacks:
         own = filling.narrowed(theta, stack.shared, stack.centres)
         chosen = kernel if kernel.name == REFERENCE.name else kernel_for(own.means)
-        found = chosen.moments(stack.laid_out(chosen), own, stack.centres, None, 0.0)
+        found = chosen.moments(stack.laid_out(chosen), own, stack.centres, stack.labelled, 0.0)
         totals = filling.added(totals, *found, theta, stack.shared)
     return totals
 
@@ -134,10 +126,15 @@ def _ridged(totals: Totals, reg_covar: float) -> Totals:
     if not reg_covar:
         return totals
     sums = totals.sums
-    xp, p = namespace(sums), n_features(sums.shape[-1])
-    ridge = vech(reg_covar * xp.eye(p, dtype=sums.dtype, device=sums.device))
-    below = xp.concat([xp.zeros_like(sums[..., : 1 + p]), sums[..., :1] * ridge], axis=-1)
-    return totals._replace(sums=sums + below)
+    ridge = _ridge(n_features(sums.shape[-1]), reg_covar, namespace(sums), sums.dtype, sums.device)
+    return totals._replace(sums=sums + sums[..., :1] * ridge)
+
+
+@cache
+def _ridge(n_features: int, reg_covar: float, xp: Any, dtype: Any, device: Any) -> Array:
+    """What each row adds to the sums (f,) by reg_covar."""
+    ridge = vech(reg_covar * xp.eye(n_features, dtype=dtype, device=device))
+    return xp.concat([xp.zeros(1 + n_features, dtype=dtype, device=device), ridge])
 
 
 def _shrunk(plain: Moments, shrinkage: Shrinkage) -> Moments:
@@ -187,23 +184,28 @@ def _by_chunks(
     rows: Rows, kernel: Kernel, theta: Theta, centres: Array, labelled: Array | None, reg_covar: float
 ) -> Totals:
     """Site by site and chunk by chunk, with at most one chunk in memory."""
-    xp = namespace(centres)
+    xp, K = namespace(centres), theta.means.shape[1]
     totals = []
     for m, site in enumerate(rows.sites):
-        here = slice(m, m + 1)
-        site_theta, centre = at(theta, here), centres[here, :]
-        known = None if labelled is None else labelled[here, ...]
+        place = slice(m, m + 1)
+        site_theta, centre = at(theta, place), centres[place, :]
+        known = None if labelled is None else labelled[place, ...]
         in_groups = site.incomplete or site.allowed is not None
         ridge = 0.0 if in_groups else reg_covar  # added to the whole in the end
         none = kernel.moments(kernel.lay_out([centre[:0, :]], None, centre), site_theta, centre, known, ridge)
-        total = _with_groups(none, [], 0.0, site_theta, kernel)
+        unseen = nothing([()], K, centre).observed
+        total = Totals(*none, unseen + none[0][..., :1])
         n_rows = 0
         for values, weights, groups, n_free in site.chunks(centre[0, :]):
             n_rows += n_free
-            laid = kernel.lay_out([values], None if weights is None else [weights], centre)
-            part = kernel.moments(laid, site_theta, centre, None, ridge)
-            added = _with_groups(part, stacked([groups], centre), unseen(groups), site_theta, kernel)
-            total = Totals(*(old + new for old, new in zip(total, added, strict=True)))
+            if in_groups:
+                here = [[all_of(values, weights, None), *groups]]
+                part = _by_groups(stacked(here, centre), nothing(here, K, centre), site_theta, kernel)
+            else:
+                laid = kernel.lay_out([values], None if weights is None else [weights], centre)
+                sums, log_likelihood = kernel.moments(laid, site_theta, centre, None, ridge)
+                part = Totals(sums, log_likelihood, unseen + sums[..., :1])
+            total = Totals(*(old + new for old, new in zip(total, part, strict=True)))
         if n_rows != site.n_rows:
             raise DataError(
                 f"a source gave {n_rows} unlabelled rows where it gave {site.n_rows} before; rows must stay the same"

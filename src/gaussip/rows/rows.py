@@ -21,10 +21,11 @@ import numpy as np
 from gaussip.arrays import Array, NDArray, indices, namespace, to_device, to_numpy
 from gaussip.errors import DataError
 from gaussip.kernels import Kernel
+from gaussip.kernels.array.incomplete import Totals
 from gaussip.kernels.array.reference import feature_blocks, features_of
 from gaussip.mixture.theta import width
 from gaussip.rows.chunks import Chunks
-from gaussip.rows.groups import Allowed, Group, Stack, divided, stacked, unseen
+from gaussip.rows.groups import Allowed, Group, Stack, all_of, divided, nothing, stacked
 
 
 class SiteRows(NamedTuple):
@@ -87,18 +88,27 @@ class Rows:
 
     @property
     def stacks(self) -> list[Stack]:
-        """The groups of all sites, those in memory; kept for the next round."""
+        """All rows of all sites in groups, kept for the next round; empty where no site needs any."""
         if "stacks" not in self._laid:
-            self._laid["stacks"] = stacked([site.groups for site in self.sites], self._flat_centres)
+            self._laid["stacks"] = []
+            if any(site.groups for site in self.sites):
+                known: Array = [None] * len(self.sites)
+                if self.labelled is not None:
+                    known = namespace(self.labelled).reshape(self.labelled, (-1, *self.labelled.shape[-2:]))
+                groups = [
+                    [all_of(site.values, site.weights, known[m]), *site.groups] for m, site in enumerate(self.sites)
+                ]
+                self._laid["stacks"] = stacked(groups, self._flat_centres)
         stacks: list[Stack] = self._laid["stacks"]
         return stacks
 
-    @cached_property
-    def unseen(self) -> Array:
-        """What the kernels' log-likelihoods of the groups lack, (S,)."""
-        xp, like = namespace(self.centres), self.centres
-        given = [xp.asarray(unseen(site.groups), dtype=like.dtype, device=like.device) for site in self.sites]
-        return xp.stack(given)
+    def nothing(self, n_components: int) -> Totals:
+        """The totals of the groups before any is added, with what the kernels' log-likelihoods will lack."""
+        key = f"nothing of {n_components} components"
+        if key not in self._laid:
+            self._laid[key] = nothing([site.groups for site in self.sites], n_components, self._flat_centres)
+        totals: Totals = self._laid[key]
+        return totals
 
     @property
     def _flat_centres(self) -> Array:

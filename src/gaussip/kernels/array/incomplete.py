@@ -22,7 +22,8 @@ class Groups(NamedTuple):
     sites: Array  #: (G,), whose rows they are, in order
     observed: Array  #: (G, p), booleans
     components: Array | None  #: (G, K_a), which their rows can be of; None for all
-    places: Array  #: (S, most), the groups of each site; G where there is none
+    offsets: Array  #: (S + 1,), a site's groups are those from its offset up to the next
+    most: int  #: groups of one site
 
 
 class Totals(NamedTuple):
@@ -69,8 +70,9 @@ def added(totals: Totals, sums: Array, log_likelihood: Array, theta: Theta, grou
         parts = xp.astype(member, parts.dtype) @ parts
     parts = xp.concat([parts, xp.zeros_like(parts[:1, ...])], axis=0)
     heights = xp.concat([log_likelihood, xp.zeros_like(log_likelihood[:1])])
-    for place in range(groups.places.shape[1]):  # one after the other: the same order, whoever else is there
-        chosen = groups.places[:, place]
+    first, last = groups.offsets[:-1], groups.offsets[1:]
+    for place in range(groups.most):  # one after the other: the same order, whoever else is there
+        chosen = xp.where(first + place < last, first + place, groups.sites.shape[0])
         part = xp.take(parts, chosen, axis=0)
         totals = Totals(
             totals.sums + part[..., :-p], totals.log_likelihood + xp.take(heights, chosen, axis=0),

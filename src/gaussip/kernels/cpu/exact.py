@@ -41,6 +41,19 @@ def log(x: float) -> float:
 
 
 @exactly
+def exp(x: float) -> float:
+    """The exponential of a number, the same on every processor; NaN of NaN."""
+    if not abs(x) < 700.0:
+        return np.nan
+    exponent = math.floor(x / 0.6931471805599453 + 0.5)
+    rest = (x - exponent * 0.693147180369123816490) - exponent * 1.90821492927058770002e-10  # log 2 in two parts
+    total = 1.0
+    for n in range(17, 0, -1):
+        total = 1.0 + total * rest / n
+    return math.ldexp(total, exponent)
+
+
+@exactly
 def is_positive_definite(matrix: NDArray, room: NDArray) -> bool:
     """Whether a covariance is positive definite and finite: by its Cholesky factor, which ``room`` takes."""
     for i in range(len(matrix)):
@@ -59,10 +72,42 @@ def is_positive_definite(matrix: NDArray, room: NDArray) -> bool:
 
 
 @exactly
+def to_axes(matrix: NDArray, lengths: NDArray, axes: NDArray) -> None:
+    """The eigenvalues of a symmetric matrix, the largest first, and its eigenvectors in columns."""
+    p = len(matrix)
+    a, turned = matrix.copy(), np.eye(p)
+    _diagonalise(a, turned)
+    taken = np.zeros(p)
+    for n in range(p):
+        largest = -1
+        for i in range(p):
+            if taken[i] == 0.0 and (largest < 0 or a[i, i] > a[largest, largest]):
+                largest = i
+        taken[largest] = 1.0
+        lengths[n] = a[largest, largest]
+        for i in range(p):
+            axes[i, n] = turned[i, largest]
+
+
+@exactly
 def longest_axis(matrix: NDArray, axis: NDArray) -> None:
-    """Put the longest axis of a covariance, as long as its standard deviation, into ``axis``: Jacobi's rotations."""
+    """Put the longest axis of a covariance, as long as its standard deviation, into ``axis``."""
     p = len(matrix)
     a, axes = matrix.copy(), np.eye(p)
+    _diagonalise(a, axes)
+    longest = 0
+    for i in range(1, p):
+        if a[i, i] > a[longest, longest]:
+            longest = i
+    length = np.sqrt(a[longest, longest])
+    for i in range(p):
+        axis[i] = length * axes[i, longest]
+
+
+@exactly
+def _diagonalise(a: NDArray, axes: NDArray) -> None:
+    """Turn a symmetric matrix into a diagonal one, and the axes with it: Jacobi's rotations."""
+    p = len(a)
     for _ in range(SWEEPS):
         beside, along = 0.0, 0.0
         for i in range(p):
@@ -75,13 +120,6 @@ def longest_axis(matrix: NDArray, axis: NDArray) -> None:
             for j in range(i):
                 if a[i, j] != 0.0:
                     _rotate(a, axes, i, j)
-    longest = 0
-    for i in range(1, p):
-        if a[i, i] > a[longest, longest]:
-            longest = i
-    length = np.sqrt(a[longest, longest])
-    for i in range(p):
-        axis[i] = length * axes[i, longest]
 
 
 @exactly

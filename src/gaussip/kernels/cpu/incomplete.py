@@ -114,16 +114,16 @@ def _fill(
     """Fill in the features after the ``first`` in ``order``; NaN where the covariance is not positive definite."""
     p = len(mean)
     root, slope, cross = room
-    for a in range(p):  # the Cholesky factor, in that order
+    for a in range(p):  # the Cholesky factor, in that order, with the inverse of its diagonal on the diagonal
         i = order[a]
         for b in range(a + 1):
             left = covariance[i, order[b]]
             for n in range(b):
                 left -= root[a, n] * root[b, n]
             if b < a:
-                root[a, b] = left / root[b, b]
+                root[a, b] = left * root[b, b]
             elif left > 0.0 and left < np.inf:
-                root[a, a] = np.sqrt(left)
+                root[a, a] = 1.0 / np.sqrt(left)
             else:
                 root[a, a] = np.nan
     for a in range(first, p):  # B L_oo = L_uo
@@ -131,7 +131,7 @@ def _fill(
             left = root[a, b]
             for n in range(b + 1, first):
                 left -= slope[a, n] * root[n, b]
-            slope[a, b] = left / root[b, b]
+            slope[a, b] = left * root[b, b]
     S0 = row[0]
     for a in range(first, p):
         i, moved = order[a], 0.0
@@ -152,6 +152,7 @@ def _fill(
             for n in range(first):
                 total += cross[a, n] * slope[b, n]
             inner = 0.0
-            for n in range(first, b + 1):
+            for n in range(first, b):
                 inner += root[a, n] * root[b, n]
+            inner += (root[a, b] if b < a else 1.0 / root[b, b]) / root[b, b]
             row[place[i, order[b]]] = total + S0 * inner
