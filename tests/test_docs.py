@@ -26,6 +26,7 @@ from gaussip.studies.report import report
 from gaussip.studies.run import run
 
 ROOT = Path(__file__).parents[1]
+PRINTING = ["how-to-choose-k.md", "how-to-scikit-learn.md", "how-to-start.md", "how-to-uncertainty.md"]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -34,12 +35,16 @@ def blocks(page, kind):
 
 
 def test_the_readme_s_ten_lines(capsys):
-    (example,) = blocks(ROOT / "README.md", "python")
+    example, frames = blocks(ROOT / "README.md", "python")
     assert len([line for line in example.splitlines() if line.strip()]) <= 10
-    exec(example, {})
+    scope = {}
+    exec(example, scope)
     printed = capsys.readouterr().out
     assert "[[-3" in printed
     assert "[1]" in printed
+    exec(frames, scope)
+    assert "masked, 800 rows at 4 sites: converged" in capsys.readouterr().out
+    assert scope["mixture"].feature_names_in_.tolist() == ["age", "dose"]
 
 
 def test_the_measures(capsys):
@@ -118,6 +123,7 @@ def test_the_tutorial(tmp_path, monkeypatch, capsys):
     exec(predict, scope)
     mixture = scope["mixture"]
     assert mixture.classes_.tolist() == ["healthy", "ill"]
+    np.testing.assert_allclose(scope["again"].means_, mixture.means_, rtol=1e-12)
     assert abs(mixture.site_weights_ - 0.5).max() < 0.05
     capsys.readouterr()
 
@@ -131,7 +137,7 @@ def test_preprocessing():
     assert scope["steps"].predict(scope["X"]).shape == (600,)
 
 
-@pytest.mark.parametrize("page", ["how-to-choose-k.md", "how-to-start.md", "how-to-uncertainty.md"])
+@pytest.mark.parametrize("page", PRINTING)
 def test_pages_that_show_what_they_print(page, capsys):
     (example,) = blocks(ROOT / "docs" / page, "python")
     exec(example, {})

@@ -50,6 +50,16 @@ def test_every_algorithm_gives_the_cpu_s_numbers(data, name, semi, weighted):
     assert gpu.history_["bytes"].tolist() == cpu.history_["bytes"].tolist()
 
 
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_many_short_fits_are_one_long_fit(data, name):
+    settings = {"algorithm": name, "eta": 0.05, "tol": 0, "device": "cuda", "random_state": 0}
+    mixture = NetworkGaussianMixture(3, max_rounds=9, warm_start=True, **settings)
+    total = sum(mixture.fit(data.X, data.labels, sites=data.sites).n_rounds_ for _ in range(4))
+    once = NetworkGaussianMixture(3, max_rounds=total, **settings).fit(data.X, data.labels, sites=data.sites)
+    np.testing.assert_allclose(mixture.site_means_, once.site_means_, rtol=1e-9, atol=1e-11)
+    assert mixture.lower_bound_ == pytest.approx(once.lower_bound_, rel=1e-10)
+
+
 def test_a_search_and_a_choice_of_k_are_the_cpu_s(data):
     for y in (None, data.labels):
         cpu, gpu = (

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from gaussip.cli import options
-from gaussip.cli.console import Answer, Json, progress, table
+from gaussip.cli.console import Answer, Json, drawn, progress
 from gaussip.errors import worded
 from gaussip.files import refuse_overwriting
 from gaussip.settings import default
@@ -62,7 +62,7 @@ def run(
     shown = [
         f"{len(X)} rows at {len(set(of_row.tolist()))} sites, {X.shape[1]} features",
         "",
-        lines_table(selection),
+        drawn(selection.table()),
         "",
         *_verdict(selection),
         *([ended] if ended else []),
@@ -75,16 +75,6 @@ def run(
         margin=selection.margin if len(selection.lines) > 1 else None,
         lines=[line._asdict() for line in selection.lines], files=[str(path) for path in files],
     )  # fmt: skip
-
-
-def lines_table(selection: Selection) -> object:
-    """The criteria of each K, the best marked."""
-    rows = []
-    for place, line in enumerate(selection.lines):
-        mark = " *" if place == selection.best else ""
-        values = (line.log_likelihood, line.bic, line.aic, line.icl)
-        rows.append([f"{line.n_components}{mark}", str(line.n_parameters), *(f"{value:.2f}" for value in values)])
-    return table(["K", "parameters", "log-likelihood", "BIC", "AIC", "ICL"], rows)
 
 
 def _verdict(selection: Selection) -> list[str]:

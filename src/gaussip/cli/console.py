@@ -17,6 +17,7 @@ from rich.text import Text
 from gaussip.cli.options import as_option
 from gaussip.errors import GaussipError, worded
 from gaussip.files import json_ready
+from gaussip.tabular import Table as Tabular
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -89,6 +90,11 @@ def table(columns: list[str], rows: list[list[str]], title: str | None = None, t
     for row in rows:
         drawn.add_row(*map(Text, row))  # as they are: names may look like markup
     return drawn
+
+
+def drawn(shown: Tabular) -> Table:
+    """A table of the library as commands print it."""
+    return table(list(shown.columns), shown.cells())
 
 
 def component_names(mixture: Any) -> list[str]:

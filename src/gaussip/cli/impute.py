@@ -52,6 +52,7 @@ def run(
 
     from gaussip.estimator import NetworkGaussianMixture
     from gaussip.inference.intervals import refuse_site_model, uncertainty
+    from gaussip.rows.frames import as_numbers
     from gaussip.rows.table_files import table_kind, write_table
 
     table_kind(out)
@@ -70,10 +71,10 @@ def run(
     more: dict[str, Any] = {}
     if draws is None:
         filled = mixture.impute(given.X)
-        values = filled.values
+        values = as_numbers(filled.values)
         if deviations:
-            some = np.flatnonzero(missing.any(axis=0)).tolist()
-            more = {f"sd of {features[j]}": filled.deviations[:, j] for j in some}
+            some, sds = np.flatnonzero(missing.any(axis=0)).tolist(), as_numbers(filled.deviations)
+            more = {f"sd of {features[j]}": sds[:, j] for j in some}
     else:
         spread = None
         if parameters:
@@ -84,7 +85,8 @@ def run(
                     mixture, given.X, columns.labels, sites=columns.sites, sample_weight=columns.weights,
                     watch=lambda done: advance("sites", done),
                 )  # fmt: skip
-        values = np.concatenate(mixture.impute_draws(given.X, draws, uncertainty=spread, random_state=seed))
+        drawn = mixture.impute_draws(given.X, draws, uncertainty=spread, random_state=seed)
+        values = np.concatenate([as_numbers(one) for one in drawn])
         more = {"draw": np.repeat(np.arange(1, draws + 1), len(missing))}
     beside = {name: column.to_pylist() * times for name, column in given.others.items()}
     clash = [name for name in more if name in beside or name in features]

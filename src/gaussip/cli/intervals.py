@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gaussip.cli.console import Answer, Json, component_names, progress, table
+from gaussip.cli.console import Answer, Json, progress, table
 from gaussip.cli.model_tables import read_for
 from gaussip.cli.options import Labels, Named, NaValues, Overwrite, Sites, Weights, option
 from gaussip.errors import LabelError, SettingError
@@ -64,7 +64,7 @@ def run(
             mixture, given.X, columns.labels, sites=of_row, sample_weight=columns.weights, robust=robust,
             watch=lambda done: advance("sites", done),
         )  # fmt: skip
-    intervals = result.table(component_names(mixture), columns.X.column_names, level)
+    intervals = result.table(level).columns
     if out is not None:
         write_table(out, intervals)
     rows = [list(row) for row in zip(*intervals.values(), strict=True)]

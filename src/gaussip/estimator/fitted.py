@@ -6,16 +6,19 @@ from typing import Any
 import numpy as np
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gaussip.arrays import NDArray, precision_factor
 from gaussip.errors import SettingError
+from gaussip.estimator.summary import summary
 from gaussip.inference import intervals
 from gaussip.mixture.conditional import Imputed, drawn, imputed
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.sampling import sample
 from gaussip.mixture.theta import Theta, n_parameters
 from gaussip.rows.checks import check_cells, feature_names
+from gaussip.rows.frames import as_given, validated
+from gaussip.tabular import Table
 
 NONE = "none"  # the class of rows of a free component
 
@@ -39,15 +42,36 @@ class FittedMixture:
     def _theta(self) -> Theta:
         return Theta(self.weights_, self.means_, self.covariances_)
 
+    @property
+    def precisions_cholesky_(self) -> NDArray:
+        """(K, p, p), upper triangular, with ``precisions_ = L @ L.T`` for each: as scikit-learn has them."""
+        return np.asarray(precision_factor(self.covariances_).swapaxes(-1, -2))
+
+    @property
+    def precisions_(self) -> NDArray:
+        """(K, p, p), the inverses of the covariances."""
+        factor = self.precisions_cholesky_
+        return np.asarray(factor @ factor.swapaxes(-1, -2))
+
+    @property
+    def lower_bound_(self) -> float:
+        """The mean log-likelihood of a row of the fit, by weight, where the fit's last round looked at the rows."""
+        return float(self.history_["log_likelihood"][-1])
+
+    @property
+    def n_iter_(self) -> int:
+        """The rounds of the last fit: what scikit-learn calls iterations."""
+        return self.n_rounds_
+
     def _responsibilities(self, X: Any) -> tuple[NDArray, NDArray]:
         check_is_fitted(self)
         return responsibilities(self._table(X), self._theta())
 
     def _table(self, X: Any) -> NDArray:
         """Rows, checked; missing cells are NaN."""
-        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
-        check_cells(X, feature_names(self))
-        return np.asarray(X)
+        rows = validated(self, X, reset=False)
+        check_cells(rows, feature_names(self))
+        return rows
 
     def _outcomes(self) -> NDArray:
         """What a row can be: a class, or of none where components are free; without classes a component."""
@@ -87,11 +111,14 @@ class FittedMixture:
     def impute(self, X: Any) -> Imputed:
         """Fill in missing cells by their means given the cells observed: ``values`` (n, p), and ``deviations``.
 
-        The deviations are the standard deviations of missing cells, and zero where a cell is observed.
+        The deviations are the standard deviations of missing cells, and zero where a cell is observed. Both are
+        frames where X is one: with its index, and ``values`` with all its columns, of which those of features without
+        a missing cell, and those that are no features, stay as they are.
         """
         check_is_fitted(self)
-        X = self._table(X)
-        return imputed(X, self._theta(), responsibilities(X, self._theta())[0])
+        rows = self._table(X)
+        found = imputed(rows, self._theta(), responsibilities(rows, self._theta())[0])
+        return Imputed(as_given(self, X, found.values), as_given(self, X, found.deviations, only_features=True))
 
     def impute_draws(
         self,
@@ -100,8 +127,10 @@ class FittedMixture:
         *,
         uncertainty: intervals.Uncertainty | None = None,
         random_state: Any = None,
-    ) -> list[NDArray]:
+    ) -> list[Any]:
         """Tables (n, p) whose missing cells are drawn given the cells observed, for multiple imputation.
+
+        Frames where X is one, as of `impute`.
 
         Parameters
         ----------
@@ -114,19 +143,21 @@ class FittedMixture:
         check_is_fitted(self)
         if not isinstance(n_draws, Integral) or n_draws < 1:
             raise SettingError(f"n_draws={n_draws!r} must be a whole number of at least 1")
-        X = self._table(X)
+        rows = self._table(X)
         seed = check_random_state(self.random_state if random_state is None else random_state).randint(2**31)
         rng = np.random.default_rng(seed)
         thetas = [self._theta()] * int(n_draws) if uncertainty is None else uncertainty.draws(int(n_draws), rng)
         rngs = rng.spawn(int(n_draws))
-        return [drawn(X, theta, responsibilities(X, theta)[0], own) for theta, own in zip(thetas, rngs, strict=True)]
+        drawings = zip(thetas, rngs, strict=True)
+        tables = (drawn(rows, theta, responsibilities(rows, theta)[0], own) for theta, own in drawings)
+        return [as_given(self, X, table) for table in tables]
 
     def score_samples(self, X: Any) -> NDArray:
         """The log-density of each row, (n,)."""
         return self._responsibilities(X)[1]
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The mean log-density of the rows."""
+        """The mean log-density of the rows; labels do not enter it, whatever y is."""
         return float(self.score_samples(X).mean())
 
     def bic(self, X: Any) -> float:
@@ -150,6 +181,14 @@ class FittedMixture:
         outcomes = self._outcomes()
         return X, np.asarray(outcomes[self.class_of_component_[components] if len(self.classes_) else components])
 
+    def summary(self) -> Table:
+        """Each component's class, weight, and mean and standard deviation of each feature, as a table.
+
+        It prints in a terminal and in a notebook; ``to_frame()`` makes a data frame of it, a component to a row.
+        """
+        check_is_fitted(self)
+        return summary(self)
+
     def uncertainty(
         self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None, robust: bool = False
     ) -> intervals.Uncertainty:
@@ -169,10 +208,9 @@ class FittedMixture:
         check_is_fitted(self)
         mixture = GaussianMixture(self.n_components, reg_covar=self.reg_covar, random_state=self.random_state)
         mixture.weights_, mixture.means_, mixture.covariances_ = self._theta()
-        mixture.precisions_cholesky_ = precision_factor(self.covariances_).swapaxes(-1, -2)
-        mixture.precisions_ = mixture.precisions_cholesky_ @ mixture.precisions_cholesky_.swapaxes(-1, -2)
-        mixture.converged_, mixture.n_iter_ = self.converged_, self.n_rounds_
-        mixture.lower_bound_ = float(self.history_["log_likelihood"][-1])
+        mixture.precisions_cholesky_, mixture.precisions_ = self.precisions_cholesky_, self.precisions_
+        mixture.converged_, mixture.n_iter_ = self.converged_, self.n_iter_
+        mixture.lower_bound_ = self.lower_bound_
         mixture.n_features_in_ = self.n_features_in_
         if hasattr(self, "feature_names_in_"):
             mixture.feature_names_in_ = self.feature_names_in_

@@ -8,6 +8,8 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import SettingError, Text
 from gaussip.estimator import NetworkGaussianMixture
+from gaussip.estimator.ending import keep, warn_if_not_converged
+from gaussip.estimator.preparation import check_settings
 from gaussip.exchange.mpi import Mpi
 from gaussip.mixture.theta import Theta, broadcast, pack, to_psi, unpack
 from gaussip.mixture.units import measure, unit_of_start
@@ -57,7 +59,7 @@ def fit(
                 "a fit by the processes of an MPI job has one start, of its own, on CPUs: {n_init:1}, {device:'cpu'}"
             )
         )
-    mixture._check_settings()
+    check_settings(mixture)
     labels = encode_labels(
         y, len(X), mixture.n_components, mixture.unlabelled_weight, mixture.components_per_class
     )  # fmt: skip
@@ -89,14 +91,14 @@ def fit(
     gathered = _gathered(communicator, program.results["fit"], exchange.bytes_sent, mass)
     if gathered is None:
         return False
-    mixture.sites_, mixture.classes_ = names, labels.classes
-    mixture.class_of_component_ = labels.owners.classes(mixture.n_components)
     agreed = program.results["start"]
     masses = gathered[:, 2]
-    mixture.shrinkage_target_ = agreed.target if mixture.shrinkage else None
-    mixture._keep(_run_of(program, gathered, masses, agreed.theta), masses, MPI)
+    keep(
+        mixture, _run_of(program, gathered, masses, agreed.theta), sites=names, mass=masses, classes=labels.classes,
+        owners=labels.owners, target=agreed.target if mixture.shrinkage else None, origin=MPI,
+    )  # fmt: skip
     mixture.n_features_in_ = X.shape[1]
-    mixture._warn_if_not_converged()
+    warn_if_not_converged(mixture)
     return True
 
 

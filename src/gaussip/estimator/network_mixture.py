@@ -1,34 +1,36 @@
 """The scikit-learn style estimator."""
 
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import ClassifierTags
+from sklearn.utils.validation import check_is_fitted
 
 from gaussip import algorithms
 from gaussip.algorithms.base import refuse_unpooled_sums
 from gaussip.arrays import NDArray, to_device, to_numpy
-from gaussip.errors import CollapseError, DataError, DiagnosisWarning, SettingError, StartError, Text
+from gaussip.errors import CollapseError, DataError, SettingError, Text
 from gaussip.estimator import model_file
+from gaussip.estimator.ending import keep, warn_if_not_converged, warn_of_findings
 from gaussip.estimator.fitted import FittedMixture
+from gaussip.estimator.preparation import check_settings, prepared
 from gaussip.estimator.progress import logging_progress
 from gaussip.estimator.spending import Spending
-from gaussip.findings.at_fit import certain, rounds_needed, swings
-from gaussip.mixture.theta import Theta, consensus, pack, place, reorder
+from gaussip.estimator.warm_start import LeftOff, digest_of, last_estimates, left_off
+from gaussip.mixture.theta import Theta, place
 from gaussip.rows.checks import feature_names
-from gaussip.rows.labels import check_components_per_class
 from gaussip.rows.moments import Shrinkage, shrinkage_of
-from gaussip.rows.problem import Problem, prepare, seeds_of
-from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
-from gaussip.settings import SETTINGS, check, default
+from gaussip.rows.problem import Problem, seeds_of
+from gaussip.rows.streaming import by_name, on_disk
+from gaussip.settings import default
 from gaussip.simulation.history import SIMULATION, WHOLE_SAMPLE, Progress
-from gaussip.simulation.run import Run, simulate
-from gaussip.starts.given import Given, Regularised, class_order, starts
+from gaussip.simulation.run import simulate
+from gaussip.starts.given import Given, Regularised, starts
+
+SURVEY = 10_000  # rounds in which every algorithm looks at the rows
 
 
 class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
@@ -56,7 +58,8 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     eta : float
         The step of mnem, dem and ngd: smaller is closer to the pooled estimate, and slower.
     max_rounds, tol : int, float
-        Stop after this many rounds, or when the change (see ``history_``) is at most ``tol``.
+        Stop after this many rounds, or when the change (see ``history_``) is at most ``tol``. A fit of exact, whose
+        steps take several rounds, looks at the rows at least once.
     reg_covar : float
         Added to the diagonal of every covariance.
     shrinkage : float in [0, 1)
@@ -78,7 +81,8 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     weights_init, means_init, covariances_init : arrays (K,), (K, p), (K, p, p) or None
         Given starting values, in place of those of ``init_params``.
     warm_start : bool
-        Start from the last fit.
+        Go on from the last fit: with the same rows and settings (but for ``max_rounds`` and ``tol``) as if it had
+        not stopped, to the last bit; else from its estimates.
     min_count : int
         The fewest rows, of all sites together, whose sums may be known: a class with fewer labelled rows, or a
         component of masked that fewer support, ends the fit.
@@ -97,15 +101,20 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     site_mass_ : (M,) their rows, by weight
     classes_ : (C,) labels seen in y, sorted; a class's components stand side by side, in that order
     class_of_component_ : (K,) the place in ``classes_`` of each component's class; -1 where it has none
+    precisions_, precisions_cholesky_ : (K, p, p), as scikit-learn's GaussianMixture has them
+    lower_bound_ : float
+        The mean log-likelihood of a row of the fit: the last of ``history_["log_likelihood"]``.
     shrinkage_target_ : (p, p), what covariances are drawn towards; None without shrinkage
-    n_rounds_ : int
+    n_rounds_, n_iter_ : int
+        The rounds of the last fit.
     converged_ : bool
     history_ : dict of arrays over rounds
-        ``round``; ``log_likelihood``, mean per row; ``change``, the largest move of psi at any site divided by eta,
-        in units in which the start has unit variances (of accelerated em, the move that EM itself would make);
-        ``disagreement``, root mean square distance of the sites' psi from their mean, same units; ``step``, the step
-        in force; ``restarts``, how often all sites went back so far; ``exchanges`` with the neighbours so far, and
-        ``bytes`` sent over the whole network, both with those before the first round.
+        ``round``; ``log_likelihood``, mean per row, of labelled rows with their class; ``change``, the largest move
+        of psi at any site divided by eta, in units in which the start has unit variances (of accelerated em, the
+        move that EM itself would make); ``disagreement``, root mean square distance of the sites' psi from their
+        mean, same units; ``step``, the step in force; ``restarts``, how often all sites went back so far;
+        ``exchanges`` with the neighbours so far, and ``bytes`` sent over the whole network, both with those before
+        the first round.
     sum_plan_ : str
         How sums travel over the network: as a flood or over a tree, in how many exchanges; empty in gossip.
     origin_ : {"whole sample", "simulation", "mpi", "site"}
@@ -177,6 +186,8 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        if len(getattr(self, "classes_", ())):  # scorers ask the fitted estimator what it is
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
         return tags
 
     _watch: Callable[[Progress], None] | None = None  # the command line's progress bar
@@ -186,177 +197,88 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (n, p) array, pandas or polars frame; or rows that stay on disk, read in every round: a memory-mapped
+        X : (n, p) array, or a pandas or polars frame; or rows that stay on disk, read in every round: a memory-mapped
             array (`numpy.load(..., mmap_mode="r")`), or a mapping of site names to arrays, memory-mapped arrays or
             `gaussip.rows.chunks.Chunks`, which bring labels and weights themselves
         y : (n,) labels, -1, None or NaN where unlabelled
         sites : (n,) name of the site of each row; None for one site, that is, plain EM
         sample_weight : (n,) row weights
+
+        Each of y, sites and sample_weight may be the name of a column of the frame X: ``sites="hospital"``. Such
+        columns are not features.
         """
-        self._check_settings()
+        check_settings(self)
         algorithm = algorithms.make(self.algorithm, self.eta, self.accelerate, self.min_count)
-        if sites is None and not by_name(X):
+        pooled = sites is None and not by_name(X)
+        if pooled:
             algorithm = algorithms.make("em", self.eta, self.accelerate)
         refuse_unpooled_sums(algorithm, self.weighting)
         seeds = seeds_of(self.random_state, self.n_init)
-        problem = self._prepared(X, y, sites, sample_weight, seeds[0])
+        problem = prepared(self, X, y, sites, sample_weight, seeds[0])
         features = feature_names(self) if hasattr(self, "feature_names_in_") else None
         spending = Spending(problem.W)
-        goes_on = self.warm_start and hasattr(self, "weights_")
-        if goes_on:
-            begin = [self._last(problem)]
-        else:
-            given = Given(self.weights_init, self.means_init, self.covariances_init)
-            regularised = Regularised(float(self.reg_covar), float(self.shrinkage), self.min_count)
-            begin = starts(
-                problem, self.n_components, self.init_params, seeds[1:], given, regularised, spending.count,
-                features,
-            )  # fmt: skip
-        target = getattr(self, "shrinkage_target_", None) if goes_on else None
+        digest = digest_of(self, algorithm, problem) if self.warm_start else ""
+        left = left_off(self, digest) if self._goes_on else None
+        begin = self._begin(problem, seeds[1:], spending, features) if left is None else [left.start]
         runs, collapse = [], None
         with logging_progress(self.verbose, self._watch) as watch:
             for theta in begin:
-                shrinkage = self._shrinkage(theta, target)
+                shrinkage = self._shrinkage(theta) if left is None else left.shrinkage
                 try:
                     run = simulate(
                         algorithm, place(theta, self.device), problem.rows, problem.W,
-                        max_rounds=self.max_rounds, tol=self.tol, reg_covar=self.reg_covar, shrinkage=shrinkage,
-                        weighting=self.weighting, sites=problem.sites.tolist(), features=features,
-                        classes=np.repeat(problem.classes, problem.owners.counts).tolist(),
-                        before=spending.before(algorithm), watch=watch,
+                        max_rounds=self.max_rounds, until_seen=SURVEY, tol=self.tol, reg_covar=self.reg_covar,
+                        shrinkage=shrinkage, weighting=self.weighting, sites=problem.sites.tolist(),
+                        features=features, classes=np.repeat(problem.classes, problem.owners.counts).tolist(),
+                        before=spending.before(algorithm), resume=None if left is None else left.carry, watch=watch,
                     )  # fmt: skip
-                    runs.append((run, shrinkage))
+                    runs.append((run, theta, shrinkage))
                 except CollapseError as error:
                     collapse = error
         if collapse is not None and not runs:  # one start that holds is enough
             raise collapse
         if not runs[0][0].history.round.size:
-            text = Text(
-                "{max_rounds:{rounds}} ends before {name} first looks at the rows",
-                rounds=self.max_rounds, name=self.algorithm,
-            )  # fmt: skip
-            raise SettingError(text, setting="max_rounds")
-        best, shrinkage = max(runs, key=lambda fitted: float(fitted[0].history.log_likelihood[-1]))
-        self.sites_, self.classes_ = problem.sites, problem.classes
-        self.class_of_component_ = problem.owners.classes(self.n_components)
-        self.shrinkage_target_ = None if shrinkage is None else to_numpy(shrinkage.target)
-        self._keep(
-            best, to_numpy(problem.rows.mass), WHOLE_SAMPLE if sites is None and not by_name(X) else SIMULATION
-        )
+            text = Text("{name} did not look at the rows in {n} rounds", name=self.algorithm, n=runs[0][0].n_rounds)
+            raise SettingError(text, setting="algorithm")
+        best, start, shrinkage = max(runs, key=lambda fitted: float(fitted[0].history.log_likelihood[-1]))
+        keep(
+            self, best, sites=problem.sites, mass=to_numpy(problem.rows.mass), classes=problem.classes,
+            owners=problem.owners, target=None if shrinkage is None else to_numpy(shrinkage.target),
+            origin=WHOLE_SAMPLE if pooled else SIMULATION,
+        )  # fmt: skip
+        assert best.carry is not None
+        self._left_off = LeftOff(digest, start, shrinkage, best.carry) if self.warm_start else None
         self.sum_plan_ = spending.plan(algorithm, self.means_.shape)
-        self._warn_if_not_converged()
-        self._warn_of_findings()
+        warn_if_not_converged(self)
+        warn_of_findings(self)
         return self
 
-    def _shrinkage(self, begin: Theta, target: NDArray | None) -> Shrinkage | None:
+    @property
+    def _goes_on(self) -> bool:
+        """Whether a fit goes on from the last one."""
+        return self.warm_start and hasattr(self, "weights_")
+
+    def _begin(
+        self, problem: Problem, seeds: list[int], spending: Spending, features: list[str] | None
+    ) -> list[Theta]:
+        """Starting values: the last estimates where the fit goes on from them."""
+        if self._goes_on:
+            return [last_estimates(self, problem)]
+        given = Given(self.weights_init, self.means_init, self.covariances_init)
+        regularised = Regularised(float(self.reg_covar), float(self.shrinkage), self.min_count)
+        return starts(
+            problem, self.n_components, self.init_params, seeds, given, regularised, spending.count, features
+        )  # fmt: skip
+
+    def _shrinkage(self, begin: Theta) -> Shrinkage | None:
         """Towards the start's mean covariance, or the target of the fit that this one goes on from."""
         if begin.weights.ndim > 1:  # each site's own last estimate
             begin = self._theta()
         shrinkage = shrinkage_of(float(self.shrinkage), begin)
         if shrinkage is None:
             return None
+        target = self.shrinkage_target_ if self._goes_on else None
         return shrinkage._replace(target=to_device(shrinkage.target if target is None else target, self.device))
-
-    def _warn_if_not_converged(self) -> None:
-        if not self.converged_:
-            warnings.warn(
-                Text(
-                    "not converged after {rounds} rounds: the last change is {change:.2g}, {tol:{least:g}}. "
-                    + self._faster(),
-                    rounds=self.n_rounds_,
-                    change=self.history_["change"][-1],
-                    least=self.tol,
-                ),
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-    def _warn_of_findings(self) -> None:
-        for finding in certain(self):
-            warnings.warn(f"{finding.name}: {finding.sentence}", DiagnosisWarning, stacklevel=3)
-
-    def _faster(self) -> str:
-        """What helps a fit that did not converge, as a template of `Text`."""
-        if (near := swings(self)) is not None:
-            return f"More rounds will not help: take no site for nearer to its goal than {near:.2g}" + (
-                "" if algorithms.REGISTRY[self.algorithm].replicated else "; use {algorithm:'masked'}"
-            )
-        prediction = rounds_needed(self)
-        more = "Raise {max_rounds}"
-        if prediction is not None:
-            needed, asked = prediction
-            more = f"It needs about {needed} rounds in all: raise {{max_rounds}} to {asked} (it stops by itself)"
-        if not algorithms.has_step(self.algorithm):
-            return more
-        return (
-            more + ", or raise {eta} if speed matters more than closeness to the pooled estimate; "
-            "or use {algorithm:'masked'}"
-        )
-
-    def _prepared(self, X: Any, y: Any, sites: Any, sample_weight: Any, seed: int) -> Problem:
-        """The checked problem, of rows in memory or on disk."""
-        settings = {
-            "n_components": self.n_components, "network": self.network, "mixing": self.mixing, "seed": seed,
-            "device": self.device, "unlabelled_weight": self.unlabelled_weight,
-            "components_per_class": self.components_per_class,
-        }  # fmt: skip
-        if on_disk(X):
-            problem = prepare_on_disk(X, y, sites, sample_weight, **settings)
-            self.n_features_in_ = problem.values[0].shape[1]
-            if hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-            return problem
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
-        return prepare(X, y, sites, sample_weight, columns=getattr(self, "feature_names_in_", None), **settings)
-
-    def _check_settings(self) -> None:
-        check(
-            **{
-                name: value
-                for name, value in self.get_params().items()
-                if name in SETTINGS and name != "components_per_class"
-            }
-        )
-        check_components_per_class(self.components_per_class)
-
-    def _keep(self, run: Run, mass: NDArray, origin: str) -> None:
-        sites = Theta(*map(to_numpy, run.theta))
-        self.site_weights_, self.site_means_, self.site_covariances_ = sites
-        one = (pack(sites) == pack(sites)[:1]).all()  # an average of the same would round
-        middle = Theta(*(part[0] for part in sites)) if one else consensus(sites, mass)
-        self.weights_, self.means_, self.covariances_ = middle
-        self.site_mass_, self.origin_ = mass, origin
-        self.n_rounds_ = run.n_rounds
-        self.converged_ = bool(run.converged)
-        self.history_ = run.history._asdict()
-
-    def _last(self, problem: Problem) -> Theta:
-        """The last fit as a start: each site's own estimate where the sites are the same, else the consensus.
-
-        Where the classes are others than last time, components are matched to them again.
-        """
-        n_features = problem.values[0].shape[1]
-        if self.means_.shape != (self.n_components, n_features):
-            text = Text(
-                "{the last fit} has {old} components and {width} features, this one {new} and {features}",
-                old=self.means_.shape[0], width=self.means_.shape[1], new=self.n_components, features=n_features,
-            )  # fmt: skip
-            raise StartError(text, setting="warm_start", remedy=Text("use {warm_start:False}"))
-        order = np.arange(self.n_components)
-        owned = problem.owners.classes(self.n_components)
-        if problem.rows.labelled is not None and not (
-            np.array_equal(problem.classes, self.classes_) and np.array_equal(owned, self.class_of_component_)
-        ):
-            if not problem.owners.single:
-                raise StartError(
-                    "the last fit had other classes, or other numbers of components for them", setting="warm_start",
-                    remedy=Text("use {warm_start:False}"),
-                )  # fmt: skip
-            order = class_order(problem.held, self._theta(), self.min_count, problem.classes.tolist())
-        if not np.array_equal(problem.sites, self.sites_):
-            return reorder(self._theta(), order)
-        sites = (self.site_weights_, self.site_means_, self.site_covariances_)
-        return Theta(*(part[:, order] for part in sites))
 
     def fit_predict(self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> NDArray:
         """Fit, then predict the same rows."""

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, LabelError, SettingError, Text, UncertaintyError, some
@@ -22,13 +21,16 @@ from gaussip.inference.information import (
     scales,
     site_part,
 )
+from gaussip.mixture.owners import component_names
 from gaussip.mixture.theta import Theta, at, broadcast, pack, unpack
 from gaussip.rows.checks import check_cells, feature_names
 from gaussip.rows.chunks import Chunks
+from gaussip.rows.frames import by_column_name, validated
 from gaussip.rows.problem import Problem
 from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
 from gaussip.settings import check, default
 from gaussip.simulation.history import SITE
+from gaussip.tabular import Table
 
 FAR = 0.5  # standard errors from the maximum of the likelihood beyond which intervals get a warning
 
@@ -40,6 +42,8 @@ class Uncertainty(NamedTuple):
     covariance: NDArray  #: (q, q) of ``pack(theta).ravel()``, component by component, with all K weights
     away: float  #: the largest distance from theta to the maximum of the likelihood, in standard errors
     robust: bool  #: whether the covariance is valid for weighted rows, or rows not from a Gaussian mixture
+    components: Sequence[str] = ()  #: names; numbers by default
+    features: Sequence[str] = ()
 
     @property
     def standard_errors(self) -> Theta:
@@ -75,16 +79,35 @@ class Uncertainty(NamedTuple):
         """Mixtures drawn from the sampling distribution of the estimate."""
         return drawn_thetas(self.theta, self.covariance, n_draws, rng)
 
-    def table(self, components: Sequence[str], features: Sequence[str], level: float) -> dict[str, list[Any]]:
-        """The columns of a table with a row for each parameter; components and features by name."""
-        parameters = parameter_names(features)
+    def table(self, level: float = default("level")) -> Table:
+        """Each parameter's estimate, standard error, and ends of its confidence interval: a table that prints."""
+        K, p = self.theta.means.shape
+        components = self.components or [f"component {k}" for k in range(K)]
+        parameters = parameter_names(self.features or [f"column {j}" for j in range(p)])
         numbers = (self.theta, self.standard_errors, *self.intervals(level))
         columns = ("estimate", "standard_error", "low", "high")
-        return {
-            "component": [name for name in components for _ in parameters],
-            "parameter": parameters * len(components),
-            **{name: pack(theta).ravel().tolist() for name, theta in zip(columns, numbers, strict=True)},
-        }
+        kind = "robust standard errors" if self.robust else "standard errors from the information"
+        return Table(
+            {
+                "component": [name for name in components for _ in parameters],
+                "parameter": parameters * K,
+                **{name: pack(theta).ravel().tolist() for name, theta in zip(columns, numbers, strict=True)},
+            },
+            head=f"{kind}, {100 * level:g}% intervals",
+        )
+
+    def to_frame(self, level: float = default("level")) -> Any:
+        """The table as a `pandas.DataFrame`."""
+        return self.table(level).to_frame()
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
 
 
 def uncertainty(
@@ -117,6 +140,7 @@ def uncertainty(
         )
         raise SettingError(text, setting="unlabelled_weight", remedy=Text("use {robust:True}"))
     features = feature_names(mixture)
+    X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)
     problem = _problem(mixture, X, y, sites, sample_weight, features)
     theta = Theta(mixture.weights_, mixture.means_, mixture.covariances_)
     at_sites = Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)
@@ -133,7 +157,9 @@ def uncertainty(
         words += COUNTED.encode(part, n_sites)
         watch(m + 1)
     summed = COUNTED.decode(words)
-    result = Uncertainty(theta, *concluded(summed, scale, features, robust=robust), robust)
+    components = component_names(mixture.classes_.tolist(), mixture.class_of_component_)
+    conclusion = concluded(summed, scale, features, robust=robust)
+    result = Uncertainty(theta, *conclusion, robust, components, features)
     _warn_if_far(result, at_sites, mixture.sites_, features)
     return result
 
@@ -151,7 +177,7 @@ def refuse_site_model(mixture: Any) -> None:
 def _problem(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, features: list[str]) -> Problem:
     """The rows by site, checked as for a fit, and against the fit's sites and classes."""
     if not on_disk(X):
-        X = validate_data(mixture, X, dtype=np.float64, reset=False, ensure_all_finite=False)
+        X = validated(mixture, X, reset=False)
         check_cells(X, features)
     problem = prepare_on_disk(
         X, y, sites, sample_weight, n_components=mixture.n_components, network="circle", mixing="row", seed=0,

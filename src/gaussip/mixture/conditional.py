@@ -1,7 +1,7 @@
 """What a mixture says of the missing cells of rows: marginal densities, conditional means and draws."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,10 +49,10 @@ def conditional(X: NDArray, theta: Theta, observed: NDArray) -> Conditional:
 
 
 class Imputed(NamedTuple):
-    """Rows with their missing cells filled in."""
+    """Rows with their missing cells filled in: arrays, or frames where the rows were a frame."""
 
-    values: NDArray  #: (n, p), conditional means in place of missing cells
-    deviations: NDArray  #: (n, p), their standard deviations; zero where a cell is observed
+    values: Any  #: (n, p), conditional means in place of missing cells
+    deviations: Any  #: (n, p), their standard deviations; zero where a cell is observed
 
 
 def imputed(X: NDArray, theta: Theta, shares: NDArray) -> Imputed:

@@ -103,7 +103,7 @@ def keep_intervals(folder: SiteFolder, program: Program) -> str:
     except UncertaintyError as error:
         return f"no standard errors: {error}"
     components = component_names(sorted_classes(d), _owners(d).classes(K))
-    write_table(path, Uncertainty(theta, *conclusion, robust).table(components, features, LEVEL))
+    write_table(path, Uncertainty(theta, *conclusion, robust, components, features).table(LEVEL).columns)
     return f"standard errors in {path.name}"
 
 

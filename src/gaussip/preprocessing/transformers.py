@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, SettingError
@@ -21,6 +21,7 @@ from gaussip.phases.basis import Summary, ask_basis, ask_summary
 from gaussip.phases.task import Reduction
 from gaussip.rows.basis import Basis, check_keep, load
 from gaussip.rows.checks import check_cells
+from gaussip.rows.frames import by_column_name, validated
 from gaussip.rows.held import Held
 from gaussip.rows.problem import seeds_of
 from gaussip.rows.rows import Rows
@@ -62,9 +63,9 @@ class _AcrossSites(TransformerMixin, BaseEstimator):
         return tags
 
     def _checked(self, X: Any, *, reset: bool) -> NDArray:
-        X = validate_data(self, X, dtype=np.float64, reset=reset, ensure_all_finite=False)
-        check_cells(X, getattr(self, "feature_names_in_", None))
-        return np.asarray(X)
+        rows = validated(self, X, reset=reset)
+        check_cells(rows, getattr(self, "feature_names_in_", None))
+        return rows
 
     def _by_site(self, X: NDArray, sites: Any, watch: Callable[[int], None] = lambda words: None) -> _Split:
         if len(X) < 2:
@@ -95,7 +96,8 @@ class NetworkStandardScaler(OneToOneFeatureMixin, _AcrossSites):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, sites: Any = None) -> Self:
-        """Find the mean and variance of each feature; ``sites`` (n,) names the site of each row."""
+        """Find the mean and variance of each feature; ``sites`` (n,) names each row's site, or is a column of X."""
+        X, _, sites, _ = by_column_name(X, y, sites)
         X = self._checked(X, reset=True)
         split = self._by_site(X, sites)
         asked = ask_facts(X.shape[1], 0, names=getattr(self, "feature_names_in_", None))
@@ -167,7 +169,8 @@ class NetworkPCA(ClassNamePrefixFeaturesOutMixin, _AcrossSites):
     _watch: Callable[[float], None] = staticmethod(lambda part: None)  # the command line's progress bar
 
     def fit(self, X: Any, y: Any = None, *, sites: Any = None) -> Self:
-        """Agree on a basis; ``sites`` (n,) names the site of each row."""
+        """Agree on a basis; ``sites`` (n,) names the site of each row, or is a column of the frame X."""
+        X, _, sites, _ = by_column_name(X, y, sites)
         X = self._checked(X, reset=True)
         p = X.shape[1]
         if not isinstance(self.standardise, (bool, np.bool_)):

@@ -7,17 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.errors import DataError, LabelError, SettingError, Text
+from gaussip.errors import LabelError, SettingError, Text
 from gaussip.exchange.questions import Replicated, answered
 from gaussip.mixture.theta import Theta
 from gaussip.mixture.units import Unit
 from gaussip.rows.checks import check_mean_weight, check_row_weights
+from gaussip.rows.frames import as_numbers, by_column_name, names_of
 from gaussip.rows.labels import encode_labels
 from gaussip.rows.problem import prepare, seeds_of
 from gaussip.selection.criteria import Line, line_of
 from gaussip.settings import check, default
 from gaussip.starts.facts import ask_facts, refuse_few_labelled
 from gaussip.starts.search import Best, over
+from gaussip.tabular import Table
 
 
 class Selection(NamedTuple):
@@ -55,6 +57,28 @@ class Selection(NamedTuple):
         """The best mixture of the K chosen: a start for a fit."""
         return self.thetas[self.best]
 
+    def table(self) -> Table:
+        """The criteria of each K, the best marked: a table that prints."""
+        measures = {"log-likelihood": "log_likelihood", "BIC": "bic", "AIC": "aic", "ICL": "icl"}
+        columns = {"K": "n_components", "parameters": "n_parameters", **measures}
+        return Table(
+            {name: [getattr(line, field) for line in self.lines] for name, field in columns.items()},
+            formats=dict.fromkeys(measures, ".2f"), marked=self.best,
+        )  # fmt: skip
+
+    def to_frame(self) -> Any:
+        """The table as a `pandas.DataFrame`."""
+        return self.table().to_frame()
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
 
 def choose_components(
     X: Any,
@@ -78,21 +102,18 @@ def choose_components(
 
     Parameters
     ----------
-    X : (n, p)
+    X : (n, p) array or data frame
     y : (n,) labels, -1, None or NaN where unlabelled; K is then at least the number of classes
     sites : (n,) name of the site of each row
+    y, sites, sample_weight : each may be the name of a column of the frame X, which is then not a feature
     at_least, at_most : the first and last K
     criterion : {"bic", "aic", "icl"}
     min_count : the fewest rows, of all sites, whose sums may be known
     watch : called after each sum with its K and their number so far
     """
     check(criterion=criterion, at_least=at_least, at_most=at_most, reg_covar=reg_covar, min_count=min_count)
-    try:
-        rows = np.asarray(X, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"X must be a table of numbers: {error}") from error
-    if rows.ndim != 2:
-        raise DataError(f"X must be a table of rows and features, not of shape {rows.shape}")
+    X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)
+    rows, columns = as_numbers(X), names_of(X)
     v = check_row_weights(sample_weight, len(rows))
     check_mean_weight(None if v is None else [v])
     refuse_range(at_least, at_most, float(len(rows) if v is None else v.sum()), rows.shape[1])
@@ -100,7 +121,7 @@ def choose_components(
     if n_classes > at_most:
         text = Text("{n} classes are labelled, more than {at_most:{most}} components", n=n_classes, most=at_most)
         raise LabelError(text, setting="at_most")
-    names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+    names = None if columns is None else [str(name) for name in columns]
     problem = prepare(
         rows, y, sites, sample_weight, n_components=at_most, network="complete", device=device, columns=names,
     )  # fmt: skip

@@ -12,6 +12,7 @@ from gaussip.errors import DataError
 from gaussip.exchange.codes import Wide
 from gaussip.kernels.array.algebra import log_constant
 from gaussip.mixture.theta import Theta, n_parameters, unvech
+from gaussip.rows.frames import as_numbers, by_column_name, fitted_features
 from gaussip.rows.moments import Moments, moments
 from gaussip.rows.problem import prepare
 from gaussip.starts.search import Totals
@@ -58,7 +59,8 @@ def line_of(theta: Theta, totals: Totals, log_volume: float) -> Line:
 
 def agreed_criteria(mixture: Any, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> Line:
     """The criteria of a fitted `NetworkGaussianMixture`, with the rows of its fit, at each site's estimate."""
-    rows = np.asarray(X, dtype=float)
+    X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)
+    rows = as_numbers(fitted_features(mixture, X))
     K, p = mixture.means_.shape
     problem = prepare(
         rows, y, sites, sample_weight, n_components=K, network="complete",

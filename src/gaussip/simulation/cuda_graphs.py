@@ -12,7 +12,9 @@ from gaussip.simulation.rounds import Carry, Look, Rounds, Seen
 LENGTH = 50  # rounds of one graph; a second graph of one round goes the rest of the way to a mark
 
 
-def in_batches(rounds: Rounds, carry: Carry, max_rounds: int, marks: Sequence[int] = ()) -> Iterator[Look]:
+def in_batches(
+    rounds: Rounds, carry: Carry, max_rounds: int, until_seen: int = 0, marks: Sequence[int] = ()
+) -> Iterator[Look]:
     """The rounds of `Rounds.one_by_one`, seen several at a time; a marked round is the last of those it is seen with.
 
     The first round is run eagerly: it compiles kernels, which no capture allows. A State with plain numbers or arrays
@@ -21,17 +23,19 @@ def in_batches(rounds: Rounds, carry: Carry, max_rounds: int, marks: Sequence[in
     import torch
 
     with torch.cuda.device(carry.psi.device):
-        yield from _in_batches(rounds, carry, max_rounds, marks)
+        yield from _in_batches(rounds, carry, max_rounds, until_seen, marks)
 
 
-def _in_batches(rounds: Rounds, carry: Carry, max_rounds: int, marks: Sequence[int]) -> Iterator[Look]:
+def _in_batches(
+    rounds: Rounds, carry: Carry, max_rounds: int, until_seen: int, marks: Sequence[int]
+) -> Iterator[Look]:
     first = next(rounds.one_by_one(carry, 1))
     yield first
     carry = first.carry
     done = 1
     each = sent = rounds.spent
     if not first.rounds or not all(getattr(leaf, "is_cuda", False) for leaf in leaves(carry.state)):
-        for look in rounds.one_by_one(carry, max_rounds - done):
+        for look in rounds.one_by_one(carry, max_rounds - done, 0 if first.rounds else until_seen - done):
             yield Look(look.carry, [(done + n, seen, sent) for n, seen, sent in look.rounds], look.before)
         return
     held = mapped(lambda array: array.clone().contiguous(), carry)

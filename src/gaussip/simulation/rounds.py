@@ -109,11 +109,18 @@ class Rounds:
         )
         return Carry(keep(done, carry.state, after), theta, psi, converged, collapsed), seen
 
-    def one_by_one(self, carry: Carry, max_rounds: int) -> Iterator[Look]:
-        """Every round, looked at as it ends."""
-        for number in range(1, max_rounds + 1):
+    def one_by_one(self, carry: Carry, max_rounds: int, until_seen: int = 0) -> Iterator[Look]:
+        """Every round, looked at as it ends.
+
+        As long as the rows were not looked at there may be more rounds, ``until_seen`` in all.
+        """
+        anything = False
+        for number in range(1, max(max_rounds, until_seen) + 1):
+            if number > max_rounds and anything:
+                return
             before = carry
             carry, seen = self(before)
+            anything = anything or seen is not None
             if seen is None:
                 yield Look(carry, [], before)
             else:

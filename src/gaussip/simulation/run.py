@@ -35,6 +35,7 @@ class Run(NamedTuple):
     converged: NDArray  #: whether the last change was at most tol, per replicate
     collapse: CollapseError | None  #: the first collapse, where collapses are recorded and not raised
     collapsed: NDArray  #: round of the collapse per replicate, 0 where there was none
+    carry: Carry | None = None  #: where the run stopped: what `simulate` resumes from
 
 
 def simulate(
@@ -44,6 +45,7 @@ def simulate(
     W: Any,
     *,
     max_rounds: int,
+    until_seen: int = 0,
     tol: float = 0.0,
     reg_covar: float = 0.0,
     shrinkage: Shrinkage | None = None,
@@ -54,6 +56,7 @@ def simulate(
     record_collapse: bool = False,
     marks: Sequence[int] = (),
     before: Spent = NOTHING,
+    resume: Carry | None = None,
     watch: Callable[[Progress], None] | None = None,
 ) -> Run:
     """Run an algorithm over all sites in this process.
@@ -63,11 +66,13 @@ def simulate(
     start : Theta that broadcasts to the leading axes of ``rows``, the same or one for each site
     rows : Rows with leading axes (M,) or (R, M)
     W : (M, M) weights, dense or sparse
+    until_seen : the most rounds where the rows were not looked at in ``max_rounds``: exact first surveys the network
     shrinkage : of covariances, with a target that broadcasts to the leading axes
     tol : stop when the change is at most this (in every replicate); 0 stops early only when nothing moves
     sites, classes, features : names, for errors; the first components are those of the classes
     record_collapse : go on (other replicates) or end quietly where a component collapses, instead of raising
     before : what the sites sent before the first round
+    resume : the ``carry`` of a run with the same algorithm, start, rows and W, which this run continues bit by bit
     marks : rounds whose theta ``watch`` is to see
     watch : called after each round; on a GPU after every fifty and after marks, for each of them, with the theta of
         the last
@@ -81,6 +86,8 @@ def simulate(
     measure = partial(moments, rows, reg_covar=reg_covar, shrinkage=shrinkage)
     rounds = Rounds(algorithm, exchange, measure, rows.mass, tol)
     carry = rounds.begin(start, algorithm.init(start, site_facts(rows.mass, W, weighting)))
+    if resume is not None:
+        carry = resume._replace(converged=carry.converged, collapsed=carry.collapsed)
     on_gpu = getattr(start.means, "is_cuda", False) and rows.in_memory
     driver = partial(in_batches, marks=marks) if on_gpu else Rounds.one_by_one
     seen_rounds: list[tuple[Any, ...]] = []
@@ -89,7 +96,7 @@ def simulate(
     converged = np.zeros(rows.shape[:-1], dtype=bool)
     number = 0
     with np.errstate(all="ignore"):  # a component that collapses divides by zero
-        for look in driver(rounds, carry, max_rounds):
+        for look in driver(rounds, carry, max_rounds, until_seen):
             carry = look.carry
             number += 1
             for number, seen, sent in look.rounds:
@@ -110,7 +117,7 @@ def simulate(
                 break
     converged = np.asarray(converged & (collapsed == 0))
     history = History.of(seen_rounds)
-    return Run(broadcast(carry.theta, rows.shape), history, number, converged, collapse, collapsed)
+    return Run(broadcast(carry.theta, rows.shape), history, number, converged, collapse, collapsed, carry)
 
 
 def _exchange(algorithm: Algorithm, rows: Rows, W: Any, start: Theta) -> Stacked | Sums:

@@ -13,6 +13,7 @@ from gaussip.algorithms.base import warn_if_not_pooled
 from gaussip.arrays import to_numpy
 from gaussip.errors import DataError
 from gaussip.estimator import NetworkGaussianMixture
+from gaussip.estimator.preparation import check_settings, prepared
 from gaussip.inference.information import parameter_names
 from gaussip.mixture.theta import Theta
 from gaussip.networks import measures
@@ -164,9 +165,9 @@ def _prepared(
     if sites is None or on_disk(X):
         raise DataError("choose_eta needs all rows in one table in memory, and sites, which names the site of each")
     settings = clone(mixture).set_params(device="cpu")
-    settings._check_settings()
+    check_settings(settings)
     seeds = seeds_of(settings.random_state, settings.n_init)
-    problem = settings._prepared(X, y, sites, sample_weight, seeds[0])
+    problem = prepared(settings, X, y, sites, sample_weight, seeds[0])
     if len(problem.sites) < 2:
         raise DataError(f"all rows are of site {problem.sites[0]!r}: eta needs at least two sites to average over")
     if settings.warm_start and hasattr(mixture, "weights_"):

@@ -1,0 +1,35 @@
+"""What a fit does before it begins: check the settings, and lay out the rows by site."""
+
+from typing import Any
+
+from gaussip.rows.frames import by_column_name, validated
+from gaussip.rows.labels import check_components_per_class
+from gaussip.rows.problem import Problem, prepare
+from gaussip.rows.streaming import on_disk, prepare_on_disk
+from gaussip.settings import SETTINGS, check
+
+
+def check_settings(mixture: Any) -> None:
+    """Refuse settings of an estimator that cannot work."""
+    given = {name: value for name, value in mixture.get_params().items() if name in SETTINGS}
+    check_components_per_class(given.pop("components_per_class"))
+    check(**given)
+
+
+def prepared(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, seed: int) -> Problem:
+    """The checked problem, of rows in memory or on disk; the estimator keeps the features' names."""
+    settings = {
+        "n_components": mixture.n_components, "network": mixture.network, "mixing": mixture.mixing, "seed": seed,
+        "device": mixture.device, "unlabelled_weight": mixture.unlabelled_weight,
+        "components_per_class": mixture.components_per_class,
+    }  # fmt: skip
+    X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)
+    if on_disk(X):
+        problem = prepare_on_disk(X, y, sites, sample_weight, **settings)
+        mixture.n_features_in_ = problem.values[0].shape[1]
+        if hasattr(mixture, "feature_names_in_"):
+            del mixture.feature_names_in_
+        return problem
+    X = validated(mixture, X, reset=True)
+    columns = getattr(mixture, "feature_names_in_", None)
+    return prepare(X, y, sites, sample_weight, columns=columns, **settings)
