@@ -7,8 +7,9 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_iris
 from sklearn.mixture import GaussianMixture
 
+from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import REGISTRY, make
-from gaussip.errors import SettingError
+from gaussip.errors import SettingError, StartError, UncertaintyError
 from gaussip.kernels.shaping import projected, shaped
 from gaussip.mixture.covariance_types import (
     LINEAR,
@@ -20,7 +21,8 @@ from gaussip.mixture.covariance_types import (
     n_covariance_parameters,
     n_parameters,
 )
-from gaussip.mixture.theta import Theta, pack
+from gaussip.mixture.density import responsibilities
+from gaussip.mixture.theta import Theta, pack, unpack
 from gaussip.networks import mixing_weights
 from gaussip.rows.rows import Rows
 from gaussip.settings import COVARIANCES
@@ -102,7 +104,7 @@ def test_the_likelihood_is_scikit_learn_s(plants, kind):
     assert mine.history.log_likelihood[-1] == pytest.approx(theirs.score(plants), abs=1e-9)
     covariances = as_public(kind, mine.theta.covariances[0])
     np.testing.assert_allclose(covariances, theirs.covariances_, rtol=1e-4, atol=1e-6)
-    np.testing.assert_array_equal(as_full(kind, covariances, 3, 4, "x"), mine.theta.covariances[0])
+    np.testing.assert_array_equal(as_full(kind, covariances, (3, 4)), mine.theta.covariances[0])
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -184,6 +186,68 @@ def test_the_directions_of_a_type_are_those_in_which_its_parameters_move(kind):
     theta = projected(kind, Theta(np.ones(3) / 3, rng.standard_normal((3, 4)), A @ A.swapaxes(-1, -2)))
     packed = pack(theta).ravel()
     np.testing.assert_allclose(basis @ np.linalg.lstsq(basis, packed)[0], packed, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["tied", "diag", "spherical", "EII", "EEI"])
+def test_standard_errors_are_those_of_the_likelihood_within_the_type(plants, kind):
+    """The negative inverse of its Hessian along the type's directions, by finite differences."""
+    sites, K, p = np.arange(len(plants)) % SITES, 3, 4
+    fitted = NetworkGaussianMixture(K, covariance_type=kind, random_state=0, tol=1e-11, reg_covar=0)
+    found = fitted.fit(plants, sites=sites).uncertainty(plants, sites=sites)
+    theta = found.theta
+    moves = directions(kind, K, p)
+    weights = moves[:: moves.shape[0] // K].any(axis=0)  # the directions of weights: they must sum to zero
+    within = np.concatenate([moves[:, ~weights], moves[:, weights] @ np.array([[1, 0], [0, 1], [-1, -1]])], axis=1)
+    within = within / np.sqrt(np.abs(within.T @ found.covariance @ within).diagonal())  # steps of one deviation
+    within = np.where(np.isfinite(within), within, 0)
+
+    def height(b):
+        return responsibilities(plants, unpack(pack(theta) + (within @ b).reshape(K, -1)))[1].sum()
+
+    n, h = within.shape[1], 1e-4 / np.abs(within).max()
+    steps = h * np.eye(n)
+    hessian = np.array(
+        [
+            [(height(a + b) - height(a - b) - height(b - a) + height(-a - b)) / (4 * h * h) for b in steps]
+            for a in steps
+        ]
+    )
+    covariance = within @ np.linalg.inv(-hessian) @ within.T
+    scale = np.sqrt(np.maximum(np.diagonal(covariance), 1e-30))
+    np.testing.assert_allclose(
+        found.covariance / np.outer(scale, scale), covariance / np.outer(scale, scale), atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_the_estimator_has_scikit_learn_s_shapes(plants, kind, tmp_path):
+    sites = np.arange(len(plants)) % SITES
+    fitted = NetworkGaussianMixture(3, covariance_type=kind, random_state=0).fit(plants, sites=sites)
+    shape = {"tied": (4, 4), "diag": (3, 4), "spherical": (3,)}.get(kind, (3, 4, 4))
+    for name in ("covariances_", "precisions_", "precisions_cholesky_"):
+        assert getattr(fitted, name).shape == shape, name
+    theirs = fitted.to_sklearn()
+    np.testing.assert_allclose(theirs.score_samples(plants), fitted.score_samples(plants), atol=1e-10)
+    if kind in ("full", "tied", "diag", "spherical"):
+        assert fitted.bic(plants) == pytest.approx(theirs.bic(plants))
+    fitted.save(tmp_path / "model.npz")
+    again = NetworkGaussianMixture.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.score_samples(plants), fitted.score_samples(plants))
+    start = {"weights_init": fitted.weights_, "means_init": fitted.means_, "covariances_init": fitted.covariances_}
+    on = NetworkGaussianMixture(3, covariance_type=kind, **start).fit(plants, sites=sites)
+    np.testing.assert_allclose(on.covariances_, fitted.covariances_, atol=1e-3)
+    if kind not in LINEAR:
+        with pytest.raises(UncertaintyError, match=f"no standard errors under covariance_type='{kind}'"):
+            fitted.uncertainty(plants, sites=sites)
+
+
+def test_starting_values_of_another_shape_are_refused(plants):
+    sites = np.arange(len(plants)) % SITES
+    wrong = NetworkGaussianMixture(3, covariance_type="diag", covariances_init=np.ones((3, 4, 4)))
+    with pytest.raises(StartError, match=r"covariances_init has shape \(3, 4, 4\); .*'diag' need \(3, 4\)"):
+        wrong.fit(plants, sites=sites)
+    with pytest.raises(StartError, match="covariances_init must be an array of numbers"):
+        wrong.set_params(covariances_init="narrow").fit(plants, sites=sites)
 
 
 def test_names():

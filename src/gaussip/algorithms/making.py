@@ -58,6 +58,9 @@ class Shaped(Algorithm):
         self.shows_contraction, self.stops_together = inner.shows_contraction, inner.stops_together
         self.most_restarts = inner.most_restarts
 
+    def __repr__(self) -> str:
+        return f"Shaped({self.inner!r}, {self.covariance_type!r})"
+
     def init(self, start: Theta, site: Site) -> Any:
         """Begin at the start, shaped."""
         return self.inner.init(shaped(self.covariance_type, start), site)

@@ -28,6 +28,7 @@ def run(
         str,
         options.option("components_per_class", metavar="N", help="A number, or by class: ill=4,well=2 (others: 1)."),
     ] = str(default("components_per_class")),
+    covariance_type: Annotated[str, options.option("covariance_type")] = default("covariance_type"),
     algorithm: Annotated[str, options.option("algorithm")] = default("algorithm"),
     network: options.Network = default("network"),
     mixing: options.Mixing = default("mixing"),
@@ -82,8 +83,8 @@ def run(
         joining = read_network(network, by_column(of_row)[1].tolist())
     mixture.set_params(
         n_components=components, components_per_class=options.per_class(components_per_class, columns.labels),
-        algorithm=algorithm, network=joining, mixing=mixing, eta=eta, max_rounds=rounds,
-        tol=tol, reg_covar=reg_covar, shrinkage=shrinkage, unlabelled_weight=unlabelled_weight,
+        covariance_type=covariance_type, algorithm=algorithm, network=joining, mixing=mixing, eta=eta,
+        max_rounds=rounds, tol=tol, reg_covar=reg_covar, shrinkage=shrinkage, unlabelled_weight=unlabelled_weight,
         accelerate=accelerate, min_count=min_count, weighting=weighting, n_init=n_init, device=device,
         random_state=seed,
         warm_start=goes_on, init_params=mixture.init_params if goes_on else start,

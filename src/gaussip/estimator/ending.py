@@ -9,6 +9,8 @@ from gaussip import algorithms
 from gaussip.arrays import NDArray, to_numpy
 from gaussip.errors import DiagnosisWarning, Text
 from gaussip.findings.at_fit import certain, rounds_needed, swings
+from gaussip.kernels.shaping import shaped
+from gaussip.mixture.covariance_types import as_public
 from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta, consensus, pack
 from gaussip.simulation.run import Run
@@ -38,13 +40,19 @@ def keep(
     mixture.site_weights_, mixture.site_means_, mixture.site_covariances_ = estimates
     one = (pack(estimates) == pack(estimates)[:1]).all()  # an average of the same would round
     middle = Theta(*(part[0] for part in estimates)) if one else consensus(estimates, mass)
-    mixture.weights_, mixture.means_, mixture.covariances_ = middle
+    set_theta(mixture, middle if one else shaped(mixture.covariance_type, middle))
     mixture.sites_, mixture.site_mass_, mixture.origin_ = sites, mass, origin
     mixture.classes_, mixture.class_of_component_ = classes, owners.classes(mixture.n_components)
     mixture.shrinkage_target_ = target
     mixture.n_rounds_ = run.n_rounds
     mixture.converged_ = bool(run.converged)
     mixture.history_ = run.history._asdict()
+
+
+def set_theta(mixture: Any, theta: Theta) -> None:
+    """Set an estimator's parameters, covariances in the shape of their type."""
+    mixture.weights_, mixture.means_, covariances = theta
+    mixture.covariances_ = as_public(mixture.covariance_type, covariances)
 
 
 def warn_if_not_converged(mixture: Any) -> None:

@@ -13,9 +13,10 @@ from gaussip.errors import SettingError
 from gaussip.estimator.summary import summary
 from gaussip.inference import intervals
 from gaussip.mixture.conditional import Imputed, drawn, imputed
+from gaussip.mixture.covariance_types import FULL, LETTERS, as_full, as_public, n_parameters, named
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.sampling import sample
-from gaussip.mixture.theta import Theta, n_parameters
+from gaussip.mixture.theta import Theta
 from gaussip.rows.checks import check_cells, feature_names
 from gaussip.rows.frames import as_given, validated
 from gaussip.tabular import Table
@@ -27,6 +28,7 @@ class FittedMixture:
     """The half of the estimator that does not fit; its methods use the consensus."""
 
     n_components: int
+    covariance_type: str
     reg_covar: float
     random_state: Any
     weights_: NDArray
@@ -40,18 +42,21 @@ class FittedMixture:
     n_features_in_: int
 
     def _theta(self) -> Theta:
-        return Theta(self.weights_, self.means_, self.covariances_)
+        return Theta(self.weights_, self.means_, as_full(self.covariance_type, self.covariances_, self.means_.shape))
 
     @property
     def precisions_cholesky_(self) -> NDArray:
-        """(K, p, p), upper triangular, with ``precisions_ = L @ L.T`` for each: as scikit-learn has them."""
-        return np.asarray(precision_factor(self.covariances_).swapaxes(-1, -2))
+        """Upper triangular, with ``precisions_ = L @ L.T`` for each component: in scikit-learn's shapes."""
+        return as_public(self.covariance_type, self._factors())
 
     @property
     def precisions_(self) -> NDArray:
-        """(K, p, p), the inverses of the covariances."""
-        factor = self.precisions_cholesky_
-        return np.asarray(factor @ factor.swapaxes(-1, -2))
+        """The inverses of the covariances, in their shape."""
+        factors = self._factors()
+        return as_public(self.covariance_type, factors @ factors.swapaxes(-1, -2))
+
+    def _factors(self) -> NDArray:
+        return np.asarray(precision_factor(self._theta().covariances).swapaxes(-1, -2))
 
     @property
     def lower_bound_(self) -> float:
@@ -169,7 +174,7 @@ class FittedMixture:
         return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
 
     def _n_parameters(self) -> int:
-        return n_parameters(*self.means_.shape)
+        return n_parameters(self.covariance_type, *self.means_.shape)
 
     def sample(self, n_samples: int = 1) -> tuple[NDArray, NDArray]:
         """Rows (n, p) drawn from the mixture, and the class or component each came from (n,)."""
@@ -206,8 +211,12 @@ class FittedMixture:
     def to_sklearn(self) -> GaussianMixture:
         """The consensus as a fitted `sklearn.mixture.GaussianMixture`."""
         check_is_fitted(self)
-        mixture = GaussianMixture(self.n_components, reg_covar=self.reg_covar, random_state=self.random_state)
-        mixture.weights_, mixture.means_, mixture.covariances_ = self._theta()
+        name = named(self.covariance_type)
+        mixture = GaussianMixture(
+            self.n_components, covariance_type=name if name in LETTERS else FULL, reg_covar=self.reg_covar,
+            random_state=self.random_state,
+        )  # fmt: skip
+        mixture.weights_, mixture.means_, mixture.covariances_ = self.weights_, self.means_, self.covariances_
         mixture.precisions_cholesky_, mixture.precisions_ = self.precisions_cholesky_, self.precisions_
         mixture.converged_, mixture.n_iter_ = self.converged_, self.n_iter_
         mixture.lower_bound_ = self.lower_bound_

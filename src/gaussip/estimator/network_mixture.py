@@ -20,6 +20,7 @@ from gaussip.estimator.preparation import check_settings, prepared
 from gaussip.estimator.progress import logging_progress
 from gaussip.estimator.spending import Spending
 from gaussip.estimator.warm_start import LeftOff, digest_of, last_estimates, left_off
+from gaussip.mixture.covariance_types import as_full
 from gaussip.mixture.theta import Theta, place
 from gaussip.rows.checks import feature_names
 from gaussip.rows.moments import Shrinkage, shrinkage_of
@@ -137,6 +138,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         n_components: int = default("n_components"),
         *,
         components_per_class: int | Mapping[Any, int] = default("components_per_class"),
+        covariance_type: str = default("covariance_type"),
         algorithm: str = default("algorithm"),
         network: Any = default("network"),
         mixing: str = default("mixing"),
@@ -161,6 +163,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     ) -> None:
         self.n_components = n_components
         self.components_per_class = components_per_class
+        self.covariance_type = covariance_type
         self.algorithm = algorithm
         self.network = network
         self.mixing = mixing
@@ -208,10 +211,10 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         columns are not features.
         """
         check_settings(self)
-        algorithm = algorithms.make(self.algorithm, self.eta, self.accelerate, self.min_count)
         pooled = sites is None and not by_name(X)
-        if pooled:
-            algorithm = algorithms.make("em", self.eta, self.accelerate)
+        algorithm = algorithms.make(
+            "em" if pooled else self.algorithm, self.eta, self.accelerate, self.min_count, self.covariance_type
+        )
         refuse_unpooled_sums(algorithm, self.weighting)
         seeds = seeds_of(self.random_state, self.n_init)
         problem = prepared(self, X, y, sites, sample_weight, seeds[0])
@@ -264,7 +267,11 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         """Starting values: the last estimates where the fit goes on from them."""
         if self._goes_on:
             return [last_estimates(self, problem)]
-        given = Given(self.weights_init, self.means_init, self.covariances_init)
+        covariances = self.covariances_init
+        if covariances is not None:
+            shape = (self.n_components, problem.values[0].shape[1])
+            covariances = as_full(self.covariance_type, covariances, shape)
+        given = Given(self.weights_init, self.means_init, covariances)
         regularised = Regularised(float(self.reg_covar), float(self.shrinkage), self.min_count)
         return starts(
             problem, self.n_components, self.init_params, seeds, given, regularised, spending.count, features

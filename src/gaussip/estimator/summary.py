@@ -13,7 +13,7 @@ from gaussip.tabular import Table
 def summary(mixture: Any) -> Table:
     """Each component's class, weight, and the mean and standard deviation of each feature."""
     classes, of_component = mixture.classes_.tolist(), mixture.class_of_component_
-    deviations = np.sqrt(np.diagonal(mixture.covariances_, axis1=-2, axis2=-1))
+    deviations = np.sqrt(np.diagonal(mixture._theta().covariances, axis1=-2, axis2=-1))
     columns: dict[str, list[Any]] = {"component": component_names(classes, of_component)}
     if classes:
         columns["class"] = [None if c < 0 else classes[c] for c in of_component.tolist()]

@@ -77,6 +77,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     labels: str | None = None  #: column
     classes: list[str | int] | None = None
     components_per_class: int | dict[str, int] = default("components_per_class")
+    covariance_type: str = default("covariance_type")
     weights: str | None = None  #: column
     max_rounds: int = default("max_rounds")
     tol: float = default("tol")
@@ -137,7 +138,8 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             network.add_nodes_from(self.names)
         return make_task(
             self.names, network=network, mixing=self.mixing, network_seed=network_seed, algorithm=self.algorithm,
-            eta=self.eta, accelerate=self.accelerate, n_components=self.most, n_features=len(self.features),
+            eta=self.eta, accelerate=self.accelerate, covariance_type=self.covariance_type,
+            n_components=self.most, n_features=len(self.features),
             owners=owners, start="search" if self.searches else start,
             seed=start_seed, scale=self.scale,
             reg_covar=self.reg_covar, weighting=self.weighting, max_rounds=self.max_rounds, tol=self.tol,

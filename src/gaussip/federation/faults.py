@@ -9,7 +9,8 @@ import numpy as np
 from gaussip.errors import FederationError, GaussipError
 from gaussip.federation.addresses import split_address
 from gaussip.federation.description import Description
-from gaussip.inference.information import check_size
+from gaussip.inference.information import check_size, refuse_nonlinear
+from gaussip.mixture.covariance_types import UNSCALABLE, letters_of
 from gaussip.rows.basis import check_keep
 from gaussip.rows.checks import check_unlabelled_weight
 from gaussip.rows.labels import check_components_per_class
@@ -69,6 +70,12 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
             "components",
             "criteria count parameters, of which shrinkage takes a part: choose without, fit with it",
         )
+    if d.scale and letters_of(d.covariance_type) in UNSCALABLE:
+        yield (
+            "covariance_type",
+            f"scaled features would have {d.covariance_type} covariances, the table's would not: leave scale out, or "
+            'use covariance_type = "diag"',
+        )
     tables = [
         key for key in ("components", "start", "components_per_class") if not isinstance(getattr(d, key), int | str)
     ]
@@ -105,6 +112,7 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
             yield "going_on_from", f"{before!r} is not a run and round to go on from"
     checks: dict[str, Callable[[], object]] = {
         "components_per_class": lambda: check_components_per_class(d.components_per_class),
+        "covariance_type": lambda: refuse_nonlinear(d.covariance_type) if d.intervals != "none" else None,
         "unlabelled_weight": lambda: check_unlabelled_weight(d.unlabelled_weight, d.labels is not None),
         "intervals": lambda: check_size(d.most, d.n_features) if d.intervals != "none" else None,
         "reduce": lambda: d.reduce is None or check_keep(d.reduce.keep, len(d.features)),

@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 from gaussip import algorithms
 from gaussip.algorithms import Algorithm
 from gaussip.arrays import NDArray
-from gaussip.mixture.theta import Theta, n_parameters, overall
+from gaussip.mixture.covariance_types import n_parameters
+from gaussip.mixture.theta import Theta, overall
 from gaussip.networks import is_two_way, mixing_weights
 from gaussip.networks.named import parse
 from gaussip.rows.problem import seeds_of
@@ -50,7 +51,12 @@ class Evidence(NamedTuple):
     @property
     def kind(self) -> Algorithm:
         """What the algorithm declares of itself."""
-        return algorithms.make(self.algorithm, 1.0, bool(self.settings.get("accelerate", default("accelerate"))))
+        accelerate = bool(self.settings.get("accelerate", default("accelerate")))
+        return algorithms.make(self.algorithm, 1.0, accelerate, covariance_type=self._covariance_type)
+
+    @property
+    def _covariance_type(self) -> str:
+        return str(self.settings.get("covariance_type", default("covariance_type")))
 
     @property
     def tol(self) -> float:
@@ -69,7 +75,7 @@ class Evidence(NamedTuple):
     def sampling_error(self) -> float:
         """How uncertain q numbers estimated from N rows are, about: (q / N)^(1/2), in standard units."""
         assert self.theta is not None
-        return float(np.sqrt(n_parameters(*self.theta.means.shape) / self.mass.sum()))
+        return float(np.sqrt(n_parameters(self._covariance_type, *self.theta.means.shape) / self.mass.sum()))
 
     @property
     def two_way(self) -> bool:

@@ -27,9 +27,9 @@ from gaussip.arrays import NDArray, cholesky_or_nan, precision_factor, slices
 from gaussip.errors import DataError, UncertaintyError
 from gaussip.exchange.codes import Fixed
 from gaussip.mixture.conditional import marginal, patterns
-from gaussip.mixture.covariance_types import FULL, LINEAR, directions, named
+from gaussip.mixture.covariance_types import FULL, LINEAR, directions, n_parameters, named
 from gaussip.mixture.density import responsibilities
-from gaussip.mixture.theta import Theta, n_parameters, pack, unvech, upper_triangle, width
+from gaussip.mixture.theta import Theta, pack, unvech, upper_triangle, width
 from gaussip.rows.chunks import Chunks
 from gaussip.rows.groups import Allowed
 
@@ -42,7 +42,7 @@ ROUNDING = 2.0**-16  # of a sum, in units of a part: a smaller eigenvalue is tak
 
 def check_size(n_components: int, n_features: int) -> None:
     """Reject mixtures whose matrices would be too large."""
-    q = n_parameters(n_components, n_features)
+    q = n_parameters(FULL, n_components, n_features)
     if q > MOST_PARAMETERS:
         raise UncertaintyError(
             f"{n_components} components of {n_features} features have {q} parameters, whose covariance would take "

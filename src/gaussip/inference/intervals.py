@@ -18,6 +18,7 @@ from gaussip.inference.information import (
     concluded,
     parameter_names,
     part_size,
+    refuse_nonlinear,
     scales,
     site_part,
 )
@@ -132,6 +133,7 @@ def uncertainty(
     """
     refuse_site_model(mixture)
     check_size(*mixture.means_.shape)
+    refuse_nonlinear(mixture.covariance_type)
     if mixture.unlabelled_weight != 1 and not robust:
         text = Text(
             "{unlabelled_weight:{weight:g}}: rows that count in part do not give the spread of the estimate by their "
@@ -142,7 +144,7 @@ def uncertainty(
     features = feature_names(mixture)
     X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)
     problem = _problem(mixture, X, y, sites, sample_weight, features)
-    theta = Theta(mixture.weights_, mixture.means_, mixture.covariances_)
+    theta = mixture._theta()
     at_sites = Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_)
     if sites is None and not by_name(X):
         at_sites = broadcast(theta, (1,))
@@ -158,7 +160,7 @@ def uncertainty(
         watch(m + 1)
     summed = COUNTED.decode(words)
     components = component_names(mixture.classes_.tolist(), mixture.class_of_component_)
-    conclusion = concluded(summed, scale, features, robust=robust)
+    conclusion = concluded(summed, scale, features, robust=robust, covariance_type=mixture.covariance_type)
     result = Uncertainty(theta, *conclusion, robust, components, features)
     _warn_if_far(result, at_sites, mixture.sites_, features)
     return result

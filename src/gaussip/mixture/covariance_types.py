@@ -20,6 +20,7 @@ FULL = "full"
 LETTERS = {"full": "VVV", "tied": "EEE", "diag": "VVI", "spherical": "VII"}
 NAMES = {letters: name for name, letters in LETTERS.items()}
 TYPES = tuple(name for name in COVARIANCES if name not in NAMES)  #: as they are reported
+UNSCALABLE = ("VII", "EII", "EEV", "VEV")  #: that features in other units no longer have
 LINEAR = ("full", "tied", "diag", "spherical", "EII", "EEI")  #: whose covariances are a linear space
 
 
@@ -61,18 +62,27 @@ def as_public(name: str, covariances: NDArray) -> NDArray:
     return {"diag": variances, "spherical": variances[:, 0]}.get(name, covariances).copy()
 
 
-def as_full(name: str, covariances: Any, n_components: int, n_features: int, setting: str) -> NDArray:
-    """Covariances (K, p, p) from the shape in which people give them; ``setting`` names them in an error."""
-    given, wanted = np.asarray(covariances, dtype=float), public_shape(name, n_components, n_features)
-    if given.shape != wanted:
-        what = f"{n_components} components and {n_features} features of covariance_type={name!r} need {wanted}"
-        raise StartError(Text(f"{{{setting}}} has shape {given.shape}; {what}"), setting=setting)
-    name, eye = named(name), np.eye(n_features)
+def as_full(name: str, covariances: Any, shape: tuple[int, ...]) -> Any:
+    """Covariances (K, p, p) from the shape in which people see and give them; ``shape`` is that of the means."""
+    name, (K, p) = named(name), shape
+    if name not in LETTERS or name == FULL:
+        return covariances
+    try:
+        given = np.asarray(covariances, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise StartError(
+            Text("{covariances_init} must be an array of numbers"), setting="covariances_init"
+        ) from error
+    if given.shape != (wanted := public_shape(name, K, p)):
+        text = Text(
+            "{covariances_init} has shape {here}; {K} components and {p} features of {covariance_type:{name!r}} "
+            "need {wanted}",
+            here=given.shape, K=K, p=p, name=name, wanted=wanted,
+        )  # fmt: skip
+        raise StartError(text, setting="covariances_init")
     if name == "tied":
-        return np.repeat(given[None], n_components, axis=0)
-    if name == "diag":
-        return np.asarray(given[:, :, None] * eye)
-    return np.asarray(given[:, None, None] * eye) if name == "spherical" else given
+        return np.repeat(given[None], K, axis=0)
+    return np.asarray((given[:, :, None] if name == "diag" else given[:, None, None]) * np.eye(p))
 
 
 def directions(name: str, n_components: int, n_features: int) -> NDArray:

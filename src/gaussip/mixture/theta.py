@@ -127,11 +127,6 @@ def n_features(width: int) -> int:
     return (math.isqrt(8 * width + 1) - 3) // 2
 
 
-def n_parameters(n_components: int, n_features: int) -> int:
-    """Free parameters of the mixture (the weights sum to one)."""
-    return n_components * width(n_features) - 1
-
-
 def overall(theta: Theta) -> tuple[Array, Array]:
     """Mean (..., p) and covariance (..., p, p) of the whole mixture."""
     xp = namespace(theta.means)

@@ -9,6 +9,7 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import FileError, UncertaintyError
 from gaussip.estimator import NetworkGaussianMixture
+from gaussip.estimator.ending import set_theta
 from gaussip.federation.description import Description
 from gaussip.federation.folders import SiteFolder
 from gaussip.files import write_json
@@ -53,11 +54,11 @@ def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
     mixture = NetworkGaussianMixture(
         len(end.theta.weights), algorithm=d.algorithm, network=network, mixing=d.mixing, eta=d.eta,
         max_rounds=d.max_rounds, tol=d.tol, reg_covar=d.reg_covar, shrinkage=d.shrinkage,
-        components_per_class=d.components_per_class,
+        components_per_class=d.components_per_class, covariance_type=d.covariance_type,
         unlabelled_weight=d.unlabelled_weight, weighting=d.weighting, random_state=d.seed,
         init_params=d.start if isinstance(d.start, str) else "kmeans",
     )  # fmt: skip
-    mixture.weights_, mixture.means_, mixture.covariances_ = end.theta
+    set_theta(mixture, end.theta)
     mixture.site_weights_, mixture.site_means_, mixture.site_covariances_ = (part[None] for part in end.theta)
     mixture.sites_ = np.array([folder.site])
     mixture.classes_ = np.array(sorted_classes(d))
@@ -99,7 +100,9 @@ def keep_intervals(folder: SiteFolder, program: Program) -> str:
     K, p = theta.means.shape
     features = d.features if d.reduce is None else reduced_names(p)
     try:
-        conclusion = concluded(summed.information, summed.scale, features, robust=robust)
+        conclusion = concluded(
+            summed.information, summed.scale, features, robust=robust, covariance_type=d.covariance_type
+        )
     except UncertaintyError as error:
         return f"no standard errors: {error}"
     components = component_names(sorted_classes(d), _owners(d).classes(K))

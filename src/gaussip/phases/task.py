@@ -12,6 +12,7 @@ from gaussip.algorithms.stopping import stopping_together
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, SettingError
 from gaussip.exchange.plan import Network
+from gaussip.mixture.covariance_types import FULL
 from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta
 from gaussip.networks import mixing_weights, two_way_weights
@@ -119,12 +120,13 @@ def make_task(
     algorithm: str,
     eta: float,
     accelerate: bool = True,
+    covariance_type: str = FULL,
     **rest: Any,
 ) -> Task:
     """The task of these settings; refuses networks and algorithms with which sites cannot work."""
     if len(sites) < 2:
         raise SettingError(f"sites that work together are at least two, not {len(sites)}")
-    made = algorithms.make(algorithm, eta, accelerate, rest["min_count"])
+    made = algorithms.make(algorithm, eta, accelerate, rest["min_count"], covariance_type)
     if made.source not in (NEIGHBOURS, SUMS):
         able = ", ".join(algorithms.between_sites())
         raise SettingError(

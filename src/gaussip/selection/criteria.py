@@ -11,7 +11,8 @@ from gaussip.arrays import NDArray, precision_factor, to_numpy
 from gaussip.errors import DataError
 from gaussip.exchange.codes import Wide
 from gaussip.kernels.array.algebra import log_constant
-from gaussip.mixture.theta import Theta, n_parameters, unvech
+from gaussip.mixture.covariance_types import FULL, n_parameters
+from gaussip.mixture.theta import Theta, unvech
 from gaussip.rows.frames import as_numbers, by_column_name, fitted_features
 from gaussip.rows.moments import Moments, moments
 from gaussip.rows.problem import prepare
@@ -30,9 +31,11 @@ class Line(NamedTuple):
     rows: float  #: N, the mass of all rows
 
     @classmethod
-    def of(cls, log_likelihood: float, entropy: float, mass: float, n_components: int, n_features: int) -> Line:
-        """The criteria of a mixture."""
-        q = n_parameters(n_components, n_features)
+    def of(
+        cls, log_likelihood: float, entropy: float, mass: float, shape: tuple[int, int], covariance_type: str
+    ) -> Line:
+        """The criteria of a mixture whose means are of this shape."""
+        n_components, q = shape[0], n_parameters(covariance_type, *shape)
         bic = -2 * log_likelihood + q * math.log(mass)
         return cls(n_components, log_likelihood, q, bic, -2 * log_likelihood + 2 * q, bic + 2 * entropy, mass)
 
@@ -48,13 +51,13 @@ def entropy_of(theta: Theta, S0: NDArray, S2: NDArray, log_likelihood: NDArray) 
     return np.asarray(log_likelihood - joint)
 
 
-def line_of(theta: Theta, totals: Totals, log_volume: float) -> Line:
+def line_of(theta: Theta, totals: Totals, log_volume: float, covariance_type: str = FULL) -> Line:
     """The criteria in the features' units of a mixture in standard units."""
     K, p = theta.means.shape
     S0, S2 = totals.mass * totals.psi[:, 0], totals.mass * unvech(totals.psi[:, 1 + p :])
     entropy = entropy_of(theta, S0, S2, np.asarray(totals.log_likelihood))
     log_likelihood = totals.log_likelihood - totals.mass * log_volume
-    return Line.of(log_likelihood, max(float(entropy), 0.0), totals.mass, K, p)
+    return Line.of(log_likelihood, max(float(entropy), 0.0), totals.mass, (K, p), covariance_type)
 
 
 def agreed_criteria(mixture: Any, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> Line:
@@ -74,4 +77,4 @@ def agreed_criteria(mixture: Any, X: Any, y: Any = None, *, sites: Any = None, s
     entropy = entropy_of(theta, to_numpy(at_sites.S0), to_numpy(at_sites.S2), log_likelihoods)
     parts = np.stack([log_likelihoods, entropy, to_numpy(problem.rows.mass)], axis=1)
     total = Wide().total(parts.T).tolist()
-    return Line.of(total[0], total[1], total[2], K, p)
+    return Line.of(total[0], total[1], total[2], (K, p), mixture.covariance_type)
