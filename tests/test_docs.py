@@ -20,6 +20,7 @@ from gaussip import __version__
 from gaussip.cli import app
 from gaussip.federation.description import Description
 from gaussip.federation.reading import of_text as federation_of
+from gaussip.mixture.covariance_types import TYPES
 from gaussip.studies.claims import CLAIMS
 from gaussip.studies.design import ORDER, of_text
 from gaussip.studies.report import report
@@ -61,6 +62,15 @@ def test_rows_on_disk(tmp_path, monkeypatch):
         exec(example, scope)
         means = sorted(scope["mixture"].means_[:, 0])
         assert np.allclose(means, [-3, 3], atol=0.2)
+
+
+def test_covariance_types(capsys):
+    page = ROOT / "docs" / "how-to-covariance-types.md"
+    (example,) = blocks(page, "python")
+    exec(example, {})
+    assert f"```\n{capsys.readouterr().out}```" in page.read_text(encoding="utf-8")
+    rows = {line.split("`")[1] for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")}
+    assert rows == set(TYPES)
 
 
 def test_multiple_imputation(capsys):

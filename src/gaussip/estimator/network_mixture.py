@@ -46,6 +46,9 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     components_per_class : int or dict
         The components of each class, or of each by name (one for the others): a class may then have any shape. With
         more components than these the rest are of no class.
+    covariance_type : str
+        ``"full"``, ``"tied"``, ``"diag"``, ``"spherical"``, or mclust's ``"EII"``, ``"EEI"``, ``"VEI"``, ``"EVI"``,
+        ``"VEE"``, ``"EEV"``, ``"VEV"`` or ``"EVV"``.
     algorithm : str
         ``"masked"`` (the pooled estimate at every site, by sums that hide each site's part), ``"exact"`` (the same
         by gossip), the paper's ``"mnem"``, ``"nnem"``, ``"dem"`` and ``"ngd"``, ``"local"`` (each site alone) or
@@ -96,13 +99,14 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     Attributes
     ----------
     weights_, means_, covariances_ : (K,), (K, p), (K, p, p)
-        The sites' consensus: their average in psi, weighted by mass.
-    site_weights_, site_means_, site_covariances_ : the same with a first axis over sites
+        The sites' consensus: their average in psi, weighted by mass. Under a covariance type ``covariances_`` has
+        scikit-learn's shape: tied (p, p), diag (K, p), spherical (K,).
+    site_weights_, site_means_, site_covariances_ : (M, K), (M, K, p), (M, K, p, p)
     sites_ : (M,) names of the sites, sorted
     site_mass_ : (M,) their rows, by weight
     classes_ : (C,) labels seen in y, sorted; a class's components stand side by side, in that order
     class_of_component_ : (K,) the place in ``classes_`` of each component's class; -1 where it has none
-    precisions_, precisions_cholesky_ : (K, p, p), as scikit-learn's GaussianMixture has them
+    precisions_, precisions_cholesky_ : in the shape of ``covariances_``, as scikit-learn's GaussianMixture has them
     lower_bound_ : float
         The mean log-likelihood of a row of the fit: the last of ``history_["log_likelihood"]``.
     shrinkage_target_ : (p, p), what covariances are drawn towards; None without shrinkage
