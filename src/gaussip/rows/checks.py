@@ -106,6 +106,18 @@ def check_unlabelled_weight(weight: Any, labelled: bool, n_unseen: int = 0) -> N
     raise SettingError(Text(template, n=n_unseen), setting="unlabelled_weight")
 
 
+def as_table(X: Any) -> tuple[NDArray, list[str] | None]:
+    """Rows (n, p) of numbers, of an array or a frame, and the names of the columns if there are any."""
+    try:
+        rows = np.asarray(X, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"X must be a table of numbers: {error}") from error
+    if rows.ndim != 2:
+        raise DataError(f"X must be a table of rows and features, not of shape {rows.shape}")
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    return rows, None if names is None else [str(name) for name in names]
+
+
 def as_column(values: Any) -> NDArray:
     """Names as they are given: words and numbers in one list are not merged."""
     return np.asarray(values, dtype=object if isinstance(values, (list, tuple)) else None)

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaussip.errors import DataError, LabelError, SettingError, Text
+from gaussip.errors import LabelError, SettingError, Text
 from gaussip.exchange.questions import Replicated, answered
 from gaussip.mixture.theta import Theta
 from gaussip.mixture.units import Unit
-from gaussip.rows.checks import check_mean_weight, check_row_weights
+from gaussip.rows.checks import as_table, check_mean_weight, check_row_weights
 from gaussip.rows.labels import encode_labels
 from gaussip.rows.problem import prepare, seeds_of
 from gaussip.selection.criteria import Line, line_of
@@ -87,12 +87,7 @@ def choose_components(
     watch : called after each sum with its K and their number so far
     """
     check(criterion=criterion, at_least=at_least, at_most=at_most, reg_covar=reg_covar, min_count=min_count)
-    try:
-        rows = np.asarray(X, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"X must be a table of numbers: {error}") from error
-    if rows.ndim != 2:
-        raise DataError(f"X must be a table of rows and features, not of shape {rows.shape}")
+    rows, names = as_table(X)
     v = check_row_weights(sample_weight, len(rows))
     check_mean_weight(None if v is None else [v])
     refuse_range(at_least, at_most, float(len(rows) if v is None else v.sum()), rows.shape[1])
@@ -100,7 +95,6 @@ def choose_components(
     if n_classes > at_most:
         text = Text("{n} classes are labelled, more than {at_most:{most}} components", n=n_classes, most=at_most)
         raise LabelError(text, setting="at_most")
-    names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
     problem = prepare(
         rows, y, sites, sample_weight, n_components=at_most, network="complete", device=device, columns=names,
     )  # fmt: skip
