@@ -23,8 +23,8 @@ from gaussip.federation.reading import of_text
 from gaussip.inspection import check_table
 from gaussip.node.own_rows import EVENT, report_facts, report_own
 from gaussip.phases.task import make_task
+from patients import patients
 from programs import NAMES, local_data, run_all, settings
-from test_inspection import patients
 
 PAGE = Path(__file__).parents[1] / "docs" / "how-to-check-data.md"
 
