@@ -13,6 +13,7 @@ import pytest
 
 from gaussip import plots
 from gaussip.errors import SettingError
+from gaussip.inspection import check_table
 from gaussip.networks import mixing_weights
 
 TRIALS = [SimpleNamespace(eta=eta, mse=mse, rounds=9.0, bias=0.1) for eta, mse in ((0.01, 1.1), (0.1, 2.0))]
@@ -29,6 +30,7 @@ ON_AXES = {
 PANELS = {
     "panels": lambda: plots.draw_panels(LINES, title="t", xlabel="round", ylabel="y"),
     "boxes": lambda: plots.draw_boxes(BOXES, title="t", ylabel="AUC"),
+    "cells": lambda: plots.draw_cells(check_table(np.arange(8.0).reshape(4, 2), sites=[0, 0, 1, 1])),
 }
 
 

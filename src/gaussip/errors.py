@@ -212,7 +212,7 @@ class DiagnosisWarning(UserWarning):
 
 
 class MissingCellsWarning(UserWarning):
-    """Rows or features that missing cells leave with too little."""
+    """Rows or features that missing cells leave with too little, or numbers that look like codes for them."""
 
 
 class SlowKernelWarning(UserWarning):

@@ -6,6 +6,7 @@ import typer
 
 from gaussip import __version__
 from gaussip.cli import (
+    check,
     choose_eta,
     choose_k,
     demo,
@@ -32,7 +33,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for _module in (fit, predict, impute, choose_k, choose_eta, intervals, diagnose, reduce, network, simulate, demo):
+_modules = (check, fit, predict, impute, choose_k, choose_eta, intervals, diagnose, reduce, network, simulate, demo)
+for _module in _modules:
     app.command(name=_module.__name__.rpartition(".")[2].replace("_", "-"))(command(_module.run))
 for _group in (federation, site, study, xray):
     app.add_typer(_group.app, name=_group.__name__.rpartition(".")[2])

@@ -21,6 +21,7 @@ from gaussip.node.links import Links
 from gaussip.node.logs import Logs
 from gaussip.node.model import keep_intervals, keep_selection, remove_old_results
 from gaussip.node.monitor import Monitor, check_certificate
+from gaussip.node.own_rows import report_facts, report_own
 from gaussip.node.responder import Responder
 from gaussip.node.run_store import RunStore, digest_of
 from gaussip.node.shutdown import end_of, finish, stay_for_others
@@ -31,7 +32,6 @@ from gaussip.phases.fit import Fit, Fitted
 from gaussip.phases.fit_by_sums import FitBySums
 from gaussip.phases.program import NAMES, Program, longest_message
 from gaussip.phases.task import LocalData, refuse_few
-from gaussip.rows.cells import about_pairs
 
 
 class SiteRun:
@@ -54,7 +54,7 @@ class SiteRun:
         watch: Callable[[Program], None] = lambda _: None,
         patience: float | None = None,
     ) -> None:
-        self._folder, self._keep, self._watch = folder, keep, watch
+        self._folder, self._local, self._keep, self._watch = folder, local, keep, watch
         self._checked = 0  # the round of the last checkpoint
         d, task = folder.description, folder.description.task()
         certificate_ends = check_certificate(folder)
@@ -199,6 +199,8 @@ class SiteRun:
     def _computed(self) -> dict[str, Any]:
         """Meet the neighbours, run the program, and keep its end."""
         try:
+            if self._new:
+                report_own(self._folder, self._local, self._logs)
             self._meet()
             self._exchange.send_again()
             self._store.keep_rows(self._rows, self._mass)  # from now on they must stay the same
@@ -297,8 +299,8 @@ class SiteRun:
             basis = self._program.results[name]
             components, digest = len(basis.variances), basis.digest()[:12]
             self._logs.event("agreed on a basis", exchange=exchange, components=components, digest=digest)
-        if name == "facts" and len(pairs := self._program.results[name].apart):
-            self._logs.event("features never observed together", why=about_pairs(pairs, self._task.features))
+        if name == "facts":
+            report_facts(self._folder, self._local, self._program.results[name], self._logs)
         if name == "start":
             if selection is not None and self._task.at_least is not None:
                 chosen = keep_selection(self._folder, selection, self._task.numbers[-1])

@@ -4,6 +4,7 @@ A drawing holds the Axes and the table that they show; `save` writes both. matpl
 """
 
 from gaussip.plots.bars import Box, draw_bars, draw_boxes
+from gaussip.plots.cells import draw_cells
 from gaussip.plots.curves import draw_convergence, draw_criteria, draw_eta
 from gaussip.plots.diagnosis import draw_diagnosis
 from gaussip.plots.drawing import Drawing, paths_of, save
@@ -16,6 +17,7 @@ __all__ = [
     "Line",
     "draw_bars",
     "draw_boxes",
+    "draw_cells",
     "draw_convergence",
     "draw_criteria",
     "draw_diagnosis",

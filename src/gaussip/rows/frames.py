@@ -94,6 +94,12 @@ def as_numbers(X: Any) -> NDArray:
     return rows
 
 
+def as_table(X: Any) -> tuple[NDArray, list[str] | None]:
+    """Rows (n, p) of numbers, and the names of their columns, if they have names."""
+    names = names_of(X)
+    return as_numbers(X), None if names is None else [str(name) for name in names]
+
+
 def refuse_words(X: Any) -> None:
     """Refuse the first column of a frame that does not hold numbers, by its name."""
     for name in names_of(X) or ():

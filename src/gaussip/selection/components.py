@@ -12,7 +12,7 @@ from gaussip.exchange.questions import Replicated, answered
 from gaussip.mixture.theta import Theta
 from gaussip.mixture.units import Unit
 from gaussip.rows.checks import check_mean_weight, check_row_weights
-from gaussip.rows.frames import as_numbers, by_column_name, names_of
+from gaussip.rows.frames import as_table, by_column_name
 from gaussip.rows.labels import encode_labels
 from gaussip.rows.problem import prepare, seeds_of
 from gaussip.selection.criteria import Line, line_of
@@ -113,7 +113,7 @@ def choose_components(
     """
     check(criterion=criterion, at_least=at_least, at_most=at_most, reg_covar=reg_covar, min_count=min_count)
     X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)
-    rows, columns = as_numbers(X), names_of(X)
+    rows, names = as_table(X)
     v = check_row_weights(sample_weight, len(rows))
     check_mean_weight(None if v is None else [v])
     refuse_range(at_least, at_most, float(len(rows) if v is None else v.sum()), rows.shape[1])
@@ -121,7 +121,6 @@ def choose_components(
     if n_classes > at_most:
         text = Text("{n} classes are labelled, more than {at_most:{most}} components", n=n_classes, most=at_most)
         raise LabelError(text, setting="at_most")
-    names = None if columns is None else [str(name) for name in columns]
     problem = prepare(
         rows, y, sites, sample_weight, n_components=at_most, network="complete", device=device, columns=names,
     )  # fmt: skip
