@@ -37,13 +37,14 @@ def remove_old_results(folder: SiteFolder) -> None:
 
 def keep_selection(folder: SiteFolder, selection: Selection, largest: int) -> dict[str, Any]:
     """Write the number of components that all sites chose; what to report of it."""
-    margin = selection.margin if len(selection.lines) > 1 else None
+    margin = selection.margin if len(selection.sound) > 1 else None
     chosen = {"components": selection.n_components, "criterion": selection.criterion, "margin": margin}
     last = selection.n_components == largest and len(selection.lines) > 1
     beware = "the last that was looked at: a larger at_most may be better" if last else None
     lines = [line._asdict() for line in selection.lines]
     write_json(folder.path / SELECTION_FILE, {**chosen, "ended": selection.ended, "lines": lines})
-    return {**chosen, "beware": beware}
+    degenerate = {str(line.n_components): line.degenerate for line in selection.lines if line.degenerate}
+    return {**chosen, "beware": beware, **({"degenerate": degenerate} if degenerate else {})}
 
 
 def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from gaussip.errors import DataError, LabelError, SettingError, Text
 from gaussip.exchange.questions import Replicated, answered
 from gaussip.mixture.theta import Theta
 from gaussip.mixture.units import Unit
-from gaussip.rows.checks import check_mean_weight, check_row_weights
+from gaussip.rows.checks import check_mean_weight, check_row_weights, column_name
 from gaussip.rows.labels import encode_labels
 from gaussip.rows.problem import prepare, seeds_of
 from gaussip.selection.criteria import Line, line_of
@@ -29,15 +30,35 @@ class Selection(NamedTuple):
     ended: str  #: why the pass ended before its last K, empty if it did not
 
     @classmethod
-    def of(cls, best: Best, unit: Unit, criterion: str) -> Selection:
-        """The choice that a search leads to."""
-        lines = [line_of(theta, totals, unit.log_volume) for theta, totals in best.mixtures]
-        return cls(lines, [unit.original_theta(theta) for theta, _ in best.mixtures], criterion, best.ended)
+    def of(cls, best: Best, unit: Unit, criterion: str, names: Sequence[str] | None = None) -> Selection:
+        """The choice that a search leads to; ``names`` are those of the features."""
+        features = [column_name(j, names) for j in range(len(unit.spread))]
+        lines = [line_of(climbed, unit.log_volume, features) for climbed in best.mixtures]
+        return cls(lines, [unit.original_theta(one.theta) for one in best.mixtures], criterion, best.ended)
+
+    def refuse_degenerate(self) -> None:
+        """Refuse a choice between Ks that are all degenerate."""
+        if not all(line.degenerate for line in self.lines):
+            return
+        first, last = (self.lines[place].n_components for place in (0, -1))
+        numbers = f"{first} components" if first == last else f"any number of components from {first} to {last}"
+        reasons = "; ".join(dict.fromkeys(line.degenerate for line in self.lines))
+        raise DataError(
+            f"with {numbers} some component is degenerate ({reasons}): its rows have the same value there, or are "
+            "too few, and its likelihood depends on reg_covar alone",
+            remedy=Text("leave such features out, look at fewer components, or raise {reg_covar}"),
+        )
+
+    @property
+    def sound(self) -> list[int]:
+        """The places of Ks without a degenerate component, by rising criterion."""
+        places = [place for place, line in enumerate(self.lines) if not line.degenerate]
+        return sorted(places, key=lambda place: float(getattr(self.lines[place], self.criterion)))
 
     @property
     def best(self) -> int:
-        """The place of the least criterion."""
-        return int(np.argmin([getattr(line, self.criterion) for line in self.lines]))
+        """The place of the least criterion, of the Ks without a degenerate component."""
+        return self.sound[0]
 
     @property
     def n_components(self) -> int:
@@ -47,8 +68,8 @@ class Selection(NamedTuple):
     @property
     def margin(self) -> float:
         """By how much the criterion of the next best K is larger; infinite where there is no other."""
-        values = sorted(getattr(line, self.criterion) for line in self.lines)
-        return float(values[1] - values[0]) if len(values) > 1 else float("inf")
+        values = [float(getattr(self.lines[place], self.criterion)) for place in self.sound]
+        return values[1] - values[0] if len(values) > 1 else math.inf
 
     @property
     def theta(self) -> Theta:
@@ -75,16 +96,18 @@ def choose_components(
 
     For each K many starts are judged, and the best climbed from, by pooled EM, whose sums hide their parts
     (`gaussip.exchange.questions`): none learns another's likelihood. Sites in processes of their own choose the same.
+    A K is never chosen if every mixture found for it has a degenerate component, whose rows are all the same in some
+    direction: its likelihood depends on ``reg_covar`` alone. What is found for a K does not depend on the range.
 
     Parameters
     ----------
     X : (n, p)
     y : (n,) labels, -1, None or NaN where unlabelled; K is then at least the number of classes
     sites : (n,) name of the site of each row
-    at_least, at_most : the first and last K
+    at_least, at_most : the first and last K; smaller ones are climbed through on the way
     criterion : {"bic", "aic", "icl"}
     min_count : the fewest rows, of all sites, whose sums may be known
-    watch : called after each sum with its K and their number so far
+    watch : called after each sum with its K, also below ``at_least``, and their number so far
     """
     check(criterion=criterion, at_least=at_least, at_most=at_most, reg_covar=reg_covar, min_count=min_count)
     try:
@@ -100,7 +123,8 @@ def choose_components(
     if n_classes > at_most:
         text = Text("{n} classes are labelled, more than {at_most:{most}} components", n=n_classes, most=at_most)
         raise LabelError(text, setting="at_most")
-    names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+    columns = getattr(X, "column_names", getattr(X, "columns", None))  # of PyArrow, and of pandas and polars
+    names = None if columns is None else [str(name) for name in columns]
     problem = prepare(
         rows, y, sites, sample_weight, n_components=at_most, network="complete", device=device, columns=names,
     )  # fmt: skip
@@ -121,7 +145,9 @@ def choose_components(
         facts = yield from ask_facts(rows.shape[1], held.n_classes, min_count=least, names=names)
         refuse_few_labelled(facts, least, problem.classes.tolist())
         best = yield from over(numbers, facts, seed, reg_covar / facts.spread**2, least, look=looked)
-        return Selection.of(best, facts.unit, criterion)
+        selection = Selection.of(best, facts.unit, criterion, names)
+        selection.refuse_degenerate()
+        return selection
 
     return answered(chosen(), held, held.n_sites, counted)
 
