@@ -10,6 +10,7 @@ from gaussip.errors import SettingError, Text
 WEIGHTINGS = ("rows", "equal")
 MIXINGS = ("row", "metropolis")
 STARTS = ("kmeans", "labels", "search")
+REFUSE, KEEP = ("refuse", "keep")
 NOTHING, COUNTS, MOMENTS = REVEALS = ("nothing", "row counts", "site moments")
 LARGEST_SEED = 2**32 - 1
 
@@ -75,6 +76,10 @@ SETTINGS: dict[str, Setting] = {
     "shrinkage": Setting(
         0.0, "Share of every covariance that is the start's mean covariance, in [0, 1).", _SHARE,
         "--shrinkage", "shrinkage",
+    ),
+    "degenerate": Setting(
+        REFUSE, "A fit in which nothing but reg_covar keeps a component from collapsing: refuse or keep.",
+        _choice((REFUSE, KEEP)), "--degenerate", "degenerate",
     ),
     "unlabelled_weight": Setting(
         1.0, "Weight of an unlabelled row, in [0, 1]; a labelled row has weight 1.",

@@ -15,7 +15,7 @@ from gaussip.phases.base import run
 from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Program
 from gaussip.phases.task import LocalData, make_task
-from gaussip.rows.checks import check_row_weights, check_sites_filled
+from gaussip.rows.checks import check_row_weights, check_sites_filled, feature_names
 from gaussip.rows.labels import encode_labels
 from gaussip.rows.problem import seeds_of
 from gaussip.rows.sites import by_column
@@ -64,6 +64,8 @@ def fit(
     weights = check_row_weights(sample_weight, len(X))
     if weights is not None:
         check_sites_filled(np.bincount(codes, weights), names.tolist())
+    mixture.n_features_in_ = X.shape[1]
+    features = feature_names(mixture) if hasattr(mixture, "feature_names_in_") else None
     network_seed, start_seed = seeds_of(mixture.random_state, 1)
     task = make_task(
         tuple(names.tolist()), network=mixture.network, mixing=mixture.mixing, network_seed=network_seed,
@@ -73,6 +75,7 @@ def fit(
         scale=False, classes=tuple(map(str, labels.classes)),
         reg_covar=mixture.reg_covar, weighting=mixture.weighting, max_rounds=mixture.max_rounds, tol=mixture.tol,
         min_count=mixture.min_count, shrinkage=mixture.shrinkage, unlabelled_weight=mixture.unlabelled_weight,
+        degenerate=mixture.degenerate, features=None if features is None else tuple(features),
     )  # fmt: skip
     mine = codes == communicator.Get_rank()
     local = LocalData(
@@ -94,8 +97,9 @@ def fit(
     agreed = program.results["start"]
     masses = gathered[:, 2]
     mixture.shrinkage_target_ = agreed.target if mixture.shrinkage else None
-    mixture._keep(_run_of(program, gathered, masses, agreed.theta), masses, MPI)
-    mixture.n_features_in_ = X.shape[1]
+    end = _run_of(program, gathered, masses, agreed.theta)
+    mixture._refuse_degenerate(end, masses, features, np.repeat(labels.classes, labels.owners.counts).tolist())
+    mixture._keep(end, masses, MPI)
     mixture._warn_if_not_converged()
     return True
 

@@ -19,13 +19,14 @@ from gaussip.estimator.fitted import FittedMixture
 from gaussip.estimator.progress import logging_progress
 from gaussip.estimator.spending import Spending
 from gaussip.findings.at_fit import certain, rounds_needed, swings
+from gaussip.mixture.degenerate import refuse_degenerate
 from gaussip.mixture.theta import Theta, consensus, pack, place, reorder
-from gaussip.rows.checks import feature_names
+from gaussip.rows.checks import column_name, feature_names
 from gaussip.rows.labels import check_components_per_class
 from gaussip.rows.moments import Shrinkage, shrinkage_of
 from gaussip.rows.problem import Problem, prepare, seeds_of
 from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
-from gaussip.settings import SETTINGS, check, default
+from gaussip.settings import REFUSE, SETTINGS, check, default
 from gaussip.simulation.history import SIMULATION, WHOLE_SAMPLE, Progress
 from gaussip.simulation.run import Run, simulate
 from gaussip.starts.given import Given, Regularised, class_order, starts
@@ -62,6 +63,10 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     shrinkage : float in [0, 1)
         The share of every covariance that is a target's, the same at all sites: the mean covariance of the start, on
         which they agree before the first round. It lets a site have fewer rows than features.
+    degenerate : {"refuse", "keep"}
+        A fit that ends with a degenerate component is refused by a `CollapseError` that names the feature, or kept
+        with a warning. The rows of such a component are all the same in some direction, and nothing but ``reg_covar``
+        keeps it from collapsing: a value that many rows share, a feature of few values, fewer rows than features.
     unlabelled_weight : float in [0, 1]
         Weight of an unlabelled row; a labelled row has weight 1. Choose less than one where the classes are not
         Gaussian: unlabelled rows then shape the components by more than their class.
@@ -136,6 +141,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         tol: float = default("tol"),
         reg_covar: float = default("reg_covar"),
         shrinkage: float = default("shrinkage"),
+        degenerate: str = default("degenerate"),
         unlabelled_weight: float = default("unlabelled_weight"),
         accelerate: bool = default("accelerate"),
         weighting: str = default("weighting"),
@@ -160,6 +166,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self.tol = tol
         self.reg_covar = reg_covar
         self.shrinkage = shrinkage
+        self.degenerate = degenerate
         self.unlabelled_weight = unlabelled_weight
         self.accelerate = accelerate
         self.weighting = weighting
@@ -201,6 +208,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         seeds = seeds_of(self.random_state, self.n_init)
         problem = self._prepared(X, y, sites, sample_weight, seeds[0])
         features = feature_names(self) if hasattr(self, "feature_names_in_") else None
+        classes = np.repeat(problem.classes, problem.owners.counts).tolist()
         spending = Spending(problem.W)
         goes_on = self.warm_start and hasattr(self, "weights_")
         if goes_on:
@@ -222,9 +230,9 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
                         algorithm, place(theta, self.device), problem.rows, problem.W,
                         max_rounds=self.max_rounds, tol=self.tol, reg_covar=self.reg_covar, shrinkage=shrinkage,
                         weighting=self.weighting, sites=problem.sites.tolist(), features=features,
-                        classes=np.repeat(problem.classes, problem.owners.counts).tolist(),
-                        before=spending.before(algorithm), watch=watch,
+                        classes=classes, before=spending.before(algorithm), watch=watch,
                     )  # fmt: skip
+                    self._refuse_degenerate(run, to_numpy(problem.rows.mass), features, classes)
                     runs.append((run, shrinkage))
                 except CollapseError as error:
                     collapse = error
@@ -247,6 +255,16 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self._warn_if_not_converged()
         self._warn_of_findings()
         return self
+
+    def _refuse_degenerate(self, run: Run, mass: NDArray, features: list[str] | None, classes: list[Any]) -> None:
+        """Refuse a run whose consensus has a degenerate component, unless such a fit is to be kept."""
+        if self.degenerate == REFUSE:
+            theta = _one(Theta(*map(to_numpy, run.theta)), mass)
+            p = theta.means.shape[1]
+            refuse_degenerate(
+                theta, np.full(p, (1 - self.shrinkage) * self.reg_covar), float(mass.sum()),
+                [column_name(j, features) for j in range(p)], round=run.n_rounds, classes=classes,
+            )  # fmt: skip
 
     def _shrinkage(self, begin: Theta, target: NDArray | None) -> Shrinkage | None:
         """Towards the start's mean covariance, or the target of the fit that this one goes on from."""
@@ -322,9 +340,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     def _keep(self, run: Run, mass: NDArray, origin: str) -> None:
         sites = Theta(*map(to_numpy, run.theta))
         self.site_weights_, self.site_means_, self.site_covariances_ = sites
-        one = (pack(sites) == pack(sites)[:1]).all()  # an average of the same would round
-        middle = Theta(*(part[0] for part in sites)) if one else consensus(sites, mass)
-        self.weights_, self.means_, self.covariances_ = middle
+        self.weights_, self.means_, self.covariances_ = _one(sites, mass)
         self.site_mass_, self.origin_ = mass, origin
         self.n_rounds_ = run.n_rounds
         self.converged_ = bool(run.converged)
@@ -376,3 +392,9 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The model in a file written by `save`."""
         return model_file.load(cls, path)
+
+
+def _one(sites: Theta, mass: NDArray) -> Theta:
+    """The sites' consensus; where all have the same mixture that, since an average would round."""
+    same = (pack(sites) == pack(sites)[:1]).all()
+    return Theta(*(part[0] for part in sites)) if same else consensus(sites, mass)

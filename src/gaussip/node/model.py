@@ -53,7 +53,7 @@ def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
     network: Any = d.network if isinstance(d.network, str) else nx.Graph(d.network)
     mixture = NetworkGaussianMixture(
         len(end.theta.weights), algorithm=d.algorithm, network=network, mixing=d.mixing, eta=d.eta,
-        max_rounds=d.max_rounds, tol=d.tol, reg_covar=d.reg_covar, shrinkage=d.shrinkage,
+        max_rounds=d.max_rounds, tol=d.tol, reg_covar=d.reg_covar, shrinkage=d.shrinkage, degenerate=d.degenerate,
         components_per_class=d.components_per_class,
         unlabelled_weight=d.unlabelled_weight, weighting=d.weighting, random_state=d.seed,
         init_params=d.start if isinstance(d.start, str) else "kmeans",
