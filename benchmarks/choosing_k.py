@@ -68,12 +68,13 @@ def choices(delta: float, labelled: float, seed: int, n_rows: int) -> dict[str, 
 
 
 def at_local_fits(data: Dataset, y: Any, selection: Selection, network: str) -> int:
-    """The K of the least BIC with every site at its own MNEM fit, from the best mixture of each K."""
+    """The K of the least BIC with every site at its own MNEM fit, from the best mixture of each K that has one."""
     heights = {}
-    for line, theta in zip(selection.lines, selection.thetas, strict=True):
+    for line, theta in ((selection.lines[place], selection.thetas[place]) for place in sorted(selection.sound)):
         mixture = NetworkGaussianMixture(
             line.n_components, algorithm="mnem", network=network, eta=0.02, max_rounds=300, tol=1e-4,
             weights_init=theta.weights, means_init=theta.means, covariances_init=theta.covariances, random_state=0,
+            degenerate="keep",
         ).fit(data.X, y, sites=data.sites)  # fmt: skip
         heights[line.n_components] = agreed_criteria(mixture, data.X, y, sites=data.sites).bic
     return min(heights, key=lambda K: heights[K])

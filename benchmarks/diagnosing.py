@@ -34,10 +34,11 @@ APART = 3.0  # standard deviations between neighbouring groups of a healthy run
 
 
 def fitted(data: Dataset, labels: bool = False, **settings: Any) -> NetworkGaussianMixture:
-    """A fit, without its warnings."""
+    """A fit, whatever becomes of its components, without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return NetworkGaussianMixture(**settings).fit(data.X, data.labels if labels else None, sites=data.sites)
+        mixture = NetworkGaussianMixture(degenerate="keep", **settings)
+        return mixture.fit(data.X, data.labels if labels else None, sites=data.sites)
 
 
 def small(seed: int, K: int = 3, **changes: Any) -> Dataset:

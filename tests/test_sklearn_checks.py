@@ -39,7 +39,13 @@ def exceptions(estimator):
 
 @quiet
 @parametrize_with_checks(
-    [NetworkGaussianMixture(), Unlabelled(), Unlabelled(2, random_state=0), NetworkPCA(), NetworkStandardScaler()],
+    [
+        NetworkGaussianMixture(),
+        Unlabelled(),
+        Unlabelled(2, random_state=0, degenerate="keep"),
+        NetworkPCA(),
+        NetworkStandardScaler(),
+    ],
     expected_failed_checks=exceptions,
 )
 def test_scikit_learn_s_own_checks(estimator, check):

@@ -178,6 +178,9 @@ class DeviceError(GaussipError, RuntimeError):
 class CollapseError(GaussipError, ArithmeticError):
     """A component lost its weight or its covariance, at some site or in the rows of all sites.
 
+    Or nothing but reg_covar kept its covariance from collapsing when the fit had ended: ``column`` is then the
+    feature in which its rows are the same.
+
     Attributes
     ----------
     site : name of the site where it happened first; None where the mixture of all sites lost it
@@ -187,13 +190,20 @@ class CollapseError(GaussipError, ArithmeticError):
     """
 
     def __init__(
-        self, site: Any, component: int | None, round: int, cause: str, remedy: str, label: Any = None
+        self,
+        site: Any,
+        component: int | None,
+        round: int,
+        cause: str,
+        remedy: str,
+        label: Any = None,
+        column: str | None = None,
     ) -> None:
         which = "a component" if component is None else f"component {component}"
         which += "" if label is None else f", the class {label!r},"
         where = "" if site is None else f" at site {site!r}"
         text = f"{which} collapsed{where} in round {round}: {cause}"
-        super().__init__(text, remedy=remedy, site=site, label=label)
+        super().__init__(text, remedy=remedy, site=site, label=label, column=column)
         self.component = component
         self.round = round
         self.cause = cause

@@ -14,6 +14,7 @@ COVARIANCES = (
     "full", "tied", "diag", "spherical", "EII", "EEI", "VEI", "EVI", "VEE", "EEV", "VEV", "EVV",
     "VVV", "EEE", "VVI", "VII",
 )  # fmt: skip
+REFUSE, KEEP = ("refuse", "keep")
 NOTHING, COUNTS, MOMENTS = REVEALS = ("nothing", "row counts", "site moments")
 LARGEST_SEED = 2**32 - 1
 
@@ -83,6 +84,10 @@ SETTINGS: dict[str, Setting] = {
     "shrinkage": Setting(
         0.0, "Share of every covariance that is the start's mean covariance, in [0, 1).", _SHARE,
         "--shrinkage", "shrinkage",
+    ),
+    "degenerate": Setting(
+        REFUSE, "A fit in which nothing but reg_covar keeps a component from collapsing: refuse or keep.",
+        _choice((REFUSE, KEEP)), "--degenerate", "degenerate",
     ),
     "unlabelled_weight": Setting(
         1.0, "Weight of an unlabelled row, in [0, 1]; a labelled row has weight 1.",

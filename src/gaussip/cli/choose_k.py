@@ -37,8 +37,6 @@ def run(
 
     Example: `gaussip choose-k patients.csv --sites hospital --max 8 --plot criteria.png`
     """
-    import numpy as np
-
     from gaussip.plots import draw_criteria, paths_of, save
     from gaussip.selection import choose_components
 
@@ -48,11 +46,10 @@ def run(
     columns, _ = options.read_columns(tables, named)
     of_row = columns.sites
     assert of_row is not None
-    X = np.column_stack([column.to_numpy() for column in columns.X.columns])
     with progress(at_most + 1) as advance:
         selection = choose_components(
-            X, columns.labels, sites=of_row, sample_weight=columns.weights, at_least=at_least, at_most=at_most,
-            criterion=criterion, reg_covar=reg_covar, device=device, random_state=seed,
+            columns.X, columns.labels, sites=of_row, sample_weight=columns.weights, at_least=at_least,
+            at_most=at_most, criterion=criterion, reg_covar=reg_covar, device=device, random_state=seed,
             watch=lambda K, steps: advance(f"K = {K}, {steps} sums", K),
         )  # fmt: skip
     files = [] if plot is None else save(draw_criteria(selection), plot, also=".svg")
@@ -60,7 +57,7 @@ def run(
     settings = {"reg_covar": reg_covar, "random_state": seed, "device": device, "n_components": K}
     fit = options.fit_command(tables, named, settings | {"init_params": "search"})
     shown = [
-        f"{len(X)} rows at {len(set(of_row.tolist()))} sites, {X.shape[1]} features",
+        f"{columns.X.num_rows} rows at {len(set(of_row.tolist()))} sites, {columns.X.num_columns} features",
         "",
         drawn(selection.table()),
         "",
@@ -72,9 +69,13 @@ def run(
     ]
     return Answer(
         shown, components=K, criterion=criterion, ended=ended,
-        margin=selection.margin if len(selection.lines) > 1 else None,
+        margin=selection.margin if len(selection.sound) > 1 else None,
         lines=[line._asdict() for line in selection.lines], files=[str(path) for path in files],
     )  # fmt: skip
+
+
+def _any_degenerate(selection: Selection) -> bool:
+    return len(selection.sound) < len(selection.lines)
 
 
 def _verdict(selection: Selection) -> list[str]:
@@ -83,8 +84,15 @@ def _verdict(selection: Selection) -> list[str]:
     if len(selection.lines) == 1:
         return [f"K = {K} is the only one that was looked at: there was nothing to compare it with"]
     lines = [f"K = {K} has the least {name}, {selection.margin:.4g} less than the next best{_strength(selection)}"]
-    if K > 1:
+    if len(selection.sound) == 1:
+        lines = [f"K = {K} is the only one that is not degenerate: there was nothing to compare it with"]
+    elif K > 1:
         lines.append(f"{name} counts Gaussians: a group that is skewed, or otherwise not Gaussian, counts as several")
+    if _any_degenerate(selection):
+        lines.append(
+            "degenerate: whatever the start, the rows of some component have the same value of that feature, or are "
+            "too few; its likelihood depends on --reg-covar alone. Leave such features out with --no-features"
+        )
     return lines
 
 

@@ -37,6 +37,7 @@ def run(
     tol: Annotated[float, options.option("tol")] = default("tol"),
     reg_covar: options.RegCovar = default("reg_covar"),
     shrinkage: options.Shrinkage = default("shrinkage"),
+    degenerate: Annotated[str, options.option("degenerate")] = default("degenerate"),
     unlabelled_weight: options.UnlabelledWeight = default("unlabelled_weight"),
     accelerate: Annotated[bool, options.option("accelerate")] = default("accelerate"),
     min_count: Annotated[int, options.option("min_count")] = default("min_count"),
@@ -86,7 +87,8 @@ def run(
     mixture.set_params(
         n_components=components, components_per_class=options.per_class(components_per_class, columns.labels),
         covariance_type=covariance_type, algorithm=algorithm, network=joining, mixing=mixing, eta=eta,
-        max_rounds=rounds, tol=tol, reg_covar=reg_covar, shrinkage=shrinkage, unlabelled_weight=unlabelled_weight,
+        max_rounds=rounds, tol=tol, reg_covar=reg_covar, shrinkage=shrinkage, degenerate=degenerate,
+        unlabelled_weight=unlabelled_weight,
         accelerate=accelerate, min_count=min_count, weighting=weighting, n_init=n_init, device=device,
         random_state=seed,
         warm_start=goes_on, init_params=mixture.init_params if goes_on else start,
@@ -123,11 +125,12 @@ def _fit_by_ranks(mixture: Any, columns: Any, of_row: Any, watch: Callable[[int]
 
     communicator = world()
     first = communicator.Get_rank() == 0
+    mixture.feature_names_in_ = np.array(columns.X.column_names, dtype=object)
     X = np.column_stack([column.to_numpy() for column in columns.X.columns])
     try:
         fit(mixture, X, columns.labels, of_row, columns.weights, communicator, watch if first else lambda _: None)
     except GaussipError as error:  # the same at all ranks
-        knows_more = isinstance(error, CollapseError) and error.component is not None
+        knows_more = isinstance(error, CollapseError) and None not in (error.component, error.site)
         if not first and not knows_more:
             raise typer.Exit(error.exit_code) from None
         raise
@@ -136,7 +139,6 @@ def _fit_by_ranks(mixture: Any, columns: Any, of_row: Any, watch: Callable[[int]
         communicator.Abort(1)  # or the other ranks would wait for this one
     if not first:
         raise typer.Exit
-    mixture.feature_names_in_ = np.array(columns.X.column_names, dtype=object)
 
 
 def _components(mixture: Any, features: list[str], most: int = 8) -> Any:

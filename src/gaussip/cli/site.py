@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gaussip.cli.console import Answer, Json, command, err, progress, table
+from gaussip.settings import written
 
 app = typer.Typer(
     help="One site of a federation: run it, look at it, go on after a loss.",
@@ -102,9 +103,9 @@ def _report(record: dict[str, Any]) -> None:
 
 
 def _listed(value: Any) -> str:
-    """A value of an event; lists, and counts by site, one after the other."""
+    """A value of an event; lists, and counts by site or reasons by number, one after the other."""
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {number:g}" for key, number in value.items())
+        return ", ".join(f"{key}: {written(one)}" for key, one in value.items())
     return ", ".join(value) if isinstance(value, list) else str(value)
 
 

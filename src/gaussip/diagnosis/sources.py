@@ -47,7 +47,7 @@ def of_site(path: Path) -> Evidence:
             why = f": the run failed before its first round: {failed['text']}" if failed else ": they were lost"
         raise FederationError(f"{path} holds no history of rounds{why}")
     failed = None if end is None else end["failure"]
-    names = ("eta", "tol", "max_rounds", "weighting", "mixing", "network", "reg_covar", "scale")
+    names = ("eta", "tol", "max_rounds", "weighting", "mixing", "network", "reg_covar", "shrinkage", "scale")
     return Evidence(
         source=SITE, path=str(path), settings={name: getattr(d, name) for name in names}, algorithm=d.algorithm,
         rounds=int(history["round"][-1]), round=history["round"].astype(int), passes=history["passes"],

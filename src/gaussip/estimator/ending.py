@@ -3,6 +3,7 @@
 import warnings
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gaussip import algorithms
@@ -11,8 +12,11 @@ from gaussip.errors import DiagnosisWarning, Text
 from gaussip.findings.at_fit import certain, rounds_needed, swings
 from gaussip.kernels.shaping import shaped
 from gaussip.mixture.covariance_types import as_public
+from gaussip.mixture.degenerate import refuse_degenerate
 from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta, consensus, pack
+from gaussip.rows.checks import column_name
+from gaussip.settings import REFUSE
 from gaussip.simulation.run import Run
 
 
@@ -38,15 +42,37 @@ def keep(
     """
     estimates = Theta(*map(to_numpy, run.theta))
     mixture.site_weights_, mixture.site_means_, mixture.site_covariances_ = estimates
-    one = (pack(estimates) == pack(estimates)[:1]).all()  # an average of the same would round
-    middle = Theta(*(part[0] for part in estimates)) if one else consensus(estimates, mass)
-    set_theta(mixture, middle if one else shaped(mixture.covariance_type, middle))
+    set_theta(mixture, _middle(mixture, estimates, mass))
     mixture.sites_, mixture.site_mass_, mixture.origin_ = sites, mass, origin
     mixture.classes_, mixture.class_of_component_ = classes, owners.classes(mixture.n_components)
     mixture.shrinkage_target_ = target
     mixture.n_rounds_ = run.n_rounds
     mixture.converged_ = bool(run.converged)
     mixture.history_ = run.history._asdict()
+
+
+def refuse_if_degenerate(
+    mixture: Any, run: Run, mass: NDArray, features: list[str] | None, classes: list[Any]
+) -> None:
+    """Refuse a run whose consensus has a degenerate component, unless such a fit is to be kept.
+
+    ``classes`` are the names of the first components' classes.
+    """
+    if mixture.degenerate != REFUSE:
+        return
+    theta = _middle(mixture, Theta(*map(to_numpy, run.theta)), mass)
+    p = theta.means.shape[1]
+    refuse_degenerate(
+        theta, np.full(p, (1 - mixture.shrinkage) * mixture.reg_covar), float(mass.sum()),
+        [column_name(j, features) for j in range(p)], round=run.n_rounds, classes=classes,
+    )  # fmt: skip
+
+
+def _middle(mixture: Any, estimates: Theta, mass: NDArray) -> Theta:
+    """The consensus of the sites' estimates."""
+    if (pack(estimates) == pack(estimates)[:1]).all():  # an average of the same would round
+        return Theta(*(part[0] for part in estimates))
+    return shaped(mixture.covariance_type, consensus(estimates, mass))
 
 
 def set_theta(mixture: Any, theta: Theta) -> None:

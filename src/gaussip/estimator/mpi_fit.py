@@ -8,7 +8,7 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import SettingError, Text
 from gaussip.estimator import NetworkGaussianMixture
-from gaussip.estimator.ending import keep, warn_if_not_converged
+from gaussip.estimator.ending import keep, refuse_if_degenerate, warn_if_not_converged
 from gaussip.estimator.preparation import check_settings
 from gaussip.exchange.mpi import Mpi
 from gaussip.mixture.theta import Theta, broadcast, pack, to_psi, unpack
@@ -17,7 +17,7 @@ from gaussip.phases.base import run
 from gaussip.phases.fit import Fitted
 from gaussip.phases.program import Program
 from gaussip.phases.task import LocalData, make_task
-from gaussip.rows.checks import check_row_weights, check_sites_filled
+from gaussip.rows.checks import check_row_weights, check_sites_filled, feature_names
 from gaussip.rows.labels import encode_labels
 from gaussip.rows.problem import seeds_of
 from gaussip.rows.sites import by_column
@@ -66,6 +66,8 @@ def fit(
     weights = check_row_weights(sample_weight, len(X))
     if weights is not None:
         check_sites_filled(np.bincount(codes, weights), names.tolist())
+    mixture.n_features_in_ = X.shape[1]
+    features = feature_names(mixture) if hasattr(mixture, "feature_names_in_") else None
     network_seed, start_seed = seeds_of(mixture.random_state, 1)
     task = make_task(
         tuple(names.tolist()), network=mixture.network, mixing=mixture.mixing, network_seed=network_seed,
@@ -75,6 +77,7 @@ def fit(
         scale=False, classes=tuple(map(str, labels.classes)),
         reg_covar=mixture.reg_covar, weighting=mixture.weighting, max_rounds=mixture.max_rounds, tol=mixture.tol,
         min_count=mixture.min_count, shrinkage=mixture.shrinkage, unlabelled_weight=mixture.unlabelled_weight,
+        degenerate=mixture.degenerate, features=None if features is None else tuple(features),
     )  # fmt: skip
     mine = codes == communicator.Get_rank()
     local = LocalData(
@@ -93,9 +96,11 @@ def fit(
         return False
     agreed = program.results["start"]
     masses = gathered[:, 2]
+    end = _run_of(program, gathered, masses, agreed.theta)
+    refuse_if_degenerate(mixture, end, masses, features, np.repeat(labels.classes, labels.owners.counts).tolist())
     keep(
-        mixture, _run_of(program, gathered, masses, agreed.theta), sites=names, mass=masses, classes=labels.classes,
-        owners=labels.owners, target=agreed.target if mixture.shrinkage else None, origin=MPI,
+        mixture, end, sites=names, mass=masses, classes=labels.classes, owners=labels.owners,
+        target=agreed.target if mixture.shrinkage else None, origin=MPI,
     )  # fmt: skip
     mixture.n_features_in_ = X.shape[1]
     warn_if_not_converged(mixture)

@@ -14,7 +14,7 @@ from gaussip.algorithms.base import refuse_unpooled_sums
 from gaussip.arrays import NDArray, to_device, to_numpy
 from gaussip.errors import CollapseError, DataError, SettingError, Text
 from gaussip.estimator import model_file
-from gaussip.estimator.ending import keep, warn_if_not_converged, warn_of_findings
+from gaussip.estimator.ending import keep, refuse_if_degenerate, warn_if_not_converged, warn_of_findings
 from gaussip.estimator.fitted import FittedMixture
 from gaussip.estimator.preparation import check_settings, prepared
 from gaussip.estimator.progress import logging_progress
@@ -69,6 +69,10 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     shrinkage : float in [0, 1)
         The share of every covariance that is a target's, the same at all sites: the mean covariance of the start, on
         which they agree before the first round. It lets a site have fewer rows than features.
+    degenerate : {"refuse", "keep"}
+        A fit that ends with a degenerate component is refused by a `CollapseError` that names the feature, or kept
+        with a warning. The rows of such a component are all the same in some direction, and nothing but ``reg_covar``
+        keeps it from collapsing: a value that many rows share, a feature of few values, fewer rows than features.
     unlabelled_weight : float in [0, 1]
         Weight of an unlabelled row; a labelled row has weight 1. Choose less than one where the classes are not
         Gaussian: unlabelled rows then shape the components by more than their class.
@@ -151,6 +155,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         tol: float = default("tol"),
         reg_covar: float = default("reg_covar"),
         shrinkage: float = default("shrinkage"),
+        degenerate: str = default("degenerate"),
         unlabelled_weight: float = default("unlabelled_weight"),
         accelerate: bool = default("accelerate"),
         weighting: str = default("weighting"),
@@ -176,6 +181,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self.tol = tol
         self.reg_covar = reg_covar
         self.shrinkage = shrinkage
+        self.degenerate = degenerate
         self.unlabelled_weight = unlabelled_weight
         self.accelerate = accelerate
         self.weighting = weighting
@@ -223,6 +229,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         seeds = seeds_of(self.random_state, self.n_init)
         problem = prepared(self, X, y, sites, sample_weight, seeds[0])
         features = feature_names(self) if hasattr(self, "feature_names_in_") else None
+        classes = np.repeat(problem.classes, problem.owners.counts).tolist()
         spending = Spending(problem.W)
         digest = digest_of(self, algorithm, problem) if self.warm_start else ""
         left = left_off(self, digest) if self._goes_on else None
@@ -236,9 +243,10 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
                         algorithm, place(theta, self.device), problem.rows, problem.W,
                         max_rounds=self.max_rounds, until_seen=SURVEY, tol=self.tol, reg_covar=self.reg_covar,
                         shrinkage=shrinkage, weighting=self.weighting, sites=problem.sites.tolist(),
-                        features=features, classes=np.repeat(problem.classes, problem.owners.counts).tolist(),
-                        before=spending.before(algorithm), resume=None if left is None else left.carry, watch=watch,
+                        features=features, classes=classes, before=spending.before(algorithm),
+                        resume=None if left is None else left.carry, watch=watch,
                     )  # fmt: skip
+                    refuse_if_degenerate(self, run, to_numpy(problem.rows.mass), features, classes)
                     runs.append((run, theta, shrinkage))
                 except CollapseError as error:
                     collapse = error

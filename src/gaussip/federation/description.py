@@ -83,6 +83,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     tol: float = default("tol")
     reg_covar: float = default("reg_covar")
     shrinkage: float = default("shrinkage")
+    degenerate: str = default("degenerate")  #: "refuse" or "keep" a fit with such a component
     unlabelled_weight: float = default("unlabelled_weight")
     weighting: str = default("weighting")
     intervals: str = default("intervals")  #: "plain" or "robust": standard errors, once the fit has converged
@@ -144,7 +145,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             seed=start_seed, scale=self.scale,
             reg_covar=self.reg_covar, weighting=self.weighting, max_rounds=self.max_rounds, tol=self.tol,
             min_count=self.min_count, shrinkage=self.shrinkage, unlabelled_weight=self.unlabelled_weight,
-            reduction=self._reduction(),
+            reduction=self._reduction(), degenerate=self.degenerate,
             at_least=None if self.choice is None else max(self.choice.at_least, owned),
             criterion=default("criterion") if self.choice is None else self.choice.criterion,
             intervals=self.intervals, classes=tuple(map(str, sorted(self.classes or []))), hide=self.hide,

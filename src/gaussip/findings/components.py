@@ -3,19 +3,16 @@
 from itertools import combinations
 
 import numpy as np
-from scipy.linalg import LinAlgError, eigh
 
 from gaussip.algorithms.base import ALONE
-from gaussip.arrays import NDArray
 from gaussip.findings.evidence import Evidence
 from gaussip.findings.finding import Finding, again
+from gaussip.mixture.degenerate import Degenerate, degenerate
 from gaussip.mixture.density import responsibilities
 from gaussip.mixture.merging import bhattacharyya, merged
 from gaussip.mixture.sampling import sample
 from gaussip.mixture.theta import Theta, at, broadcast, overall, width
 
-THIN = 1e-4  # times another component's variance: a hundredth of its standard deviation
-BARE = 0.1  # of a variance: a larger share that comes from reg_covar leaves little from the rows
 WIDE = 1e3  # times another component's variance: thirty times its standard deviation
 MOST = 0.5  # of the rows
 SAME = 0.01  # Bhattacharyya distance of components that overlap by 99%
@@ -23,41 +20,34 @@ DRAWS = 20_000  # rows drawn to estimate the cost of merging two components
 
 
 def collapsed_component(evidence: Evidence) -> Finding | None:
-    """A component with fewer rows than a covariance needs, or one whose rows are all the same.
-
-    The latter has no variance in some direction except what reg_covar adds. A thin component alone is no evidence: if
-    a site has other units, or there is an outlier, the other component is the odd one. Nor has a component with most
-    of the rows collapsed.
-    """
-    K, p = _theta(evidence).means.shape
+    """A component with fewer rows than a covariance needs, or that nothing but reg_covar keeps from collapsing."""
+    theta = _theta(evidence)
+    K, p = theta.means.shape
     if K == 1:
         return None
-    everywhere, behind = broadcast(_theta(evidence), (1,)), evidence.mass.sum(keepdims=True)
+    everywhere, behind = broadcast(theta, (1,)), evidence.mass.sum(keepdims=True)
     if evidence.sites is not None:
         everywhere = evidence.sites
         behind = evidence.mass if evidence.kind.source == ALONE else np.full(len(evidence.mass), behind[0])
     rows = behind[:, None] * everywhere.weights
-    each = [[thinness(at(everywhere, m), k, evidence.floor) for k in range(K)] for m in range(len(rows))]
-    thin, bare = np.moveaxis(np.array(each), 2, 0)
-    few = rows < p + 0.5
-    same = (thin < THIN) & (bare > BARE) & (everywhere.weights < MOST)
-    if not (few | same).any():
+    found = [{one.component: one for one in degenerate(at(everywhere, m), evidence.floor)} for m in range(len(rows))]
+    lost = (rows < p + 0.5) | np.array([[k in here for k in range(K)] for here in found])
+    if not lost.any():
         return None
-    m, k = (int(i) for i in np.unravel_index(np.where(few | same, rows, np.inf).argmin(), rows.shape))
-    site = "" if (few | same)[:, k].all() else str(evidence.names[m])
+    m, k = (int(i) for i in np.unravel_index(np.where(lost, rows, np.inf).argmin(), rows.shape))
+    site = "" if lost[:, k].all() else str(evidence.names[m])
     where = f" at site {site}" if site else ""
-    cause = (
-        f"it has about {rows[m, k]:.1f} rows, but a covariance of {p} features needs {p + 1}. Are there outliers?"
-        if few[m, k]
-        else f"its {rows[m, k]:.0f} rows are the same in one direction. Its variance there is {thin[m, k]:.1g} of "
-        f"that of {evidence.named(_largest(_theta(evidence), k))} and comes from reg_covar. Are rows repeated, or "
-        "values filled in?"
-    )
+    one = found[m].get(k) or Degenerate(k, float(everywhere.weights[m, k]), (), False, np.nan)
+    names = [evidence.feature(j) for j in range(p)]
+    few = one.few(float(behind[m]), p)
+    why = "Are there outliers?" if few else "Are rows repeated, or values filled in? Has a feature few values?"
+    blamed = [] if few else [names[j] for j in one.features]
     return Finding(
         "collapsed component",
         {"component": k, **({"site": site} if site else {}), "rows": float(rows[m, k]),
-         "variance against the largest other's": float(thin[m, k])},
-        f"{_first(evidence.named(k))} has collapsed{where} and describes no group: {cause}",
+         **({"features": blamed, "standard deviation against that of all rows": one.ratio} if blamed else {})},
+        f"{_first(evidence.named(k))} has collapsed{where} and describes no group: "
+        f"{one.cause(float(behind[m]), names)}. {why}",
         f"look at its rows; if they are correct: {_fewer(evidence)}",
         (evidence.rounds, evidence.rounds), "log_likelihood",
     )  # fmt: skip
@@ -72,24 +62,6 @@ def _fewer(evidence: Evidence) -> str:
     return again(evidence, reg_covar=float(f"{max(least / 1000, 2 * evidence.settings['reg_covar']):.1g}"))
 
 
-def thinness(theta: Theta, k: int, floor: NDArray) -> tuple[float, float]:
-    """The least variance of a component in any direction, as a share of that of the largest other component there.
-
-    And the share of it that comes from the floor (p,), added to each feature's variance, and from rounding.
-    """
-    try:
-        least, directions = eigh(theta.covariances[k], theta.covariances[_largest(theta, k)], subset_by_index=[0, 0])
-    except LinAlgError:  # the other is thinner than rounding
-        return np.inf, 0.0
-    rounding = np.finfo(float).eps * theta.means[k] ** 2
-    return float(least[0]), float(directions[:, 0] ** 2 @ (floor + rounding) / abs(least[0]))
-
-
-def _largest(theta: Theta, k: int) -> int:
-    """The component with the largest weight of the others."""
-    return int(np.where(np.arange(len(theta.weights)) == k, 0.0, theta.weights).argmax())
-
-
 def far_wider_component(evidence: Evidence) -> Finding | None:
     """Components with a minority of rows that are far wider, in some feature, than the one with the most rows."""
     theta = _theta(evidence)
@@ -101,7 +73,7 @@ def far_wider_component(evidence: Evidence) -> Finding | None:
     if not wide.any() or share >= MOST:
         return None
     k, j = (int(i) for i in np.unravel_index(ratios.argmax(), ratios.shape))
-    feature = evidence.features[j] if evidence.features else f"feature {j}"
+    feature = evidence.feature(j)
     times, total = float(np.sqrt(ratios[k, j])), float(evidence.mass.sum())
     rows = total * float(theta.weights[k])
     return Finding(

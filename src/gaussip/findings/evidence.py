@@ -69,7 +69,8 @@ class Evidence(NamedTuple):
         assert self.theta is not None
         variances = np.diagonal(overall(self.theta)[1])
         scaled = bool(self.settings.get("scale"))
-        return float(self.settings["reg_covar"]) * (variances if scaled else np.ones_like(variances))
+        share = 1 - float(self.settings["shrinkage"])
+        return share * float(self.settings["reg_covar"]) * (variances if scaled else np.ones_like(variances))
 
     @property
     def sampling_error(self) -> float:
@@ -81,6 +82,10 @@ class Evidence(NamedTuple):
     def two_way(self) -> bool:
         """Whether whoever is heard also hears, so that exact runs on this network."""
         return self.W is not None and is_two_way(self.W)
+
+    def feature(self, j: int) -> str:
+        """A feature as people see it."""
+        return self.features[j] if self.features else f"feature {j}"
 
     def named(self, k: int) -> str:
         """A component as people see it."""

@@ -38,13 +38,14 @@ def remove_old_results(folder: SiteFolder) -> None:
 
 def keep_selection(folder: SiteFolder, selection: Selection, largest: int) -> dict[str, Any]:
     """Write the number of components that all sites chose; what to report of it."""
-    margin = selection.margin if len(selection.lines) > 1 else None
+    margin = selection.margin if len(selection.sound) > 1 else None
     chosen = {"components": selection.n_components, "criterion": selection.criterion, "margin": margin}
     last = selection.n_components == largest and len(selection.lines) > 1
     beware = "the last that was looked at: a larger at_most may be better" if last else None
     lines = [line._asdict() for line in selection.lines]
     write_json(folder.path / SELECTION_FILE, {**chosen, "ended": selection.ended, "lines": lines})
-    return {**chosen, "beware": beware}
+    degenerate = {str(line.n_components): line.degenerate for line in selection.lines if line.degenerate}
+    return {**chosen, "beware": beware, **({"degenerate": degenerate} if degenerate else {})}
 
 
 def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
@@ -53,7 +54,7 @@ def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
     network: Any = d.network if isinstance(d.network, str) else nx.Graph(d.network)
     mixture = NetworkGaussianMixture(
         len(end.theta.weights), algorithm=d.algorithm, network=network, mixing=d.mixing, eta=d.eta,
-        max_rounds=d.max_rounds, tol=d.tol, reg_covar=d.reg_covar, shrinkage=d.shrinkage,
+        max_rounds=d.max_rounds, tol=d.tol, reg_covar=d.reg_covar, shrinkage=d.shrinkage, degenerate=d.degenerate,
         components_per_class=d.components_per_class, covariance_type=d.covariance_type,
         unlabelled_weight=d.unlabelled_weight, weighting=d.weighting, random_state=d.seed,
         init_params=d.start if isinstance(d.start, str) else "kmeans",

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from gaussip import errors
-from gaussip.errors import CollapseError, GaussipError, PausedError
+from gaussip.errors import CollapseError, GaussipError, PausedError, worded
 from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.federation.faults import as_key
 from gaussip.node.board import Board, Standing
@@ -99,15 +99,16 @@ def record_of(error: GaussipError) -> dict[str, Any]:
     """An error as it is kept."""
     kept: dict[str, Any] = {"error": type(error).__name__, "text": error.worded(as_key), "fields": error.fields()}
     if isinstance(error, CollapseError):
-        kept["collapse"] = [error.site, error.component, error.round, error.cause, error.label]
+        kept["collapse"] = [error.site, error.component, error.round, error.cause, error.label, error.column]
+        kept["remedy"] = REMEDY if error.column is None else worded(error.remedy, as_key)
     return kept
 
 
 def error_of(kept: dict[str, Any]) -> GaussipError:
     """The error of which this was kept."""
     if "collapse" in kept:
-        site, component, round, cause, label = kept["collapse"]
-        return CollapseError(site, component, round, cause, REMEDY, label)
+        site, component, round, cause, label, column = kept["collapse"]
+        return CollapseError(site, component, round, cause, kept["remedy"], label, column)
     kind = getattr(errors, kept["error"], GaussipError)
     error: GaussipError = kind(f"{kept['text']}; all sites stopped", **kept["fields"])
     return error

@@ -17,7 +17,7 @@ from gaussip.exchange import Exchange, Message, Outgoing
 from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.mixture.theta import Theta
 from gaussip.phases.task import LocalData, Task
-from gaussip.rows.basis import Basis
+from gaussip.rows.basis import Basis, reduced_names
 
 
 class Resumed(NamedTuple):
@@ -98,8 +98,8 @@ class Context:
 
     def reduced(self, basis: Basis) -> Context:
         """The same with the rows in a basis."""
-        local = self.local._replace(X=basis.reduced(self.local.X))
-        return replace(self, local=local, task=self.task._replace(n_features=len(basis.variances), features=None))
+        local, p = self.local._replace(X=basis.reduced(self.local.X)), len(basis.variances)
+        return replace(self, local=local, task=self.task._replace(n_features=p, features=tuple(reduced_names(p))))
 
 
 class Phase(ABC):

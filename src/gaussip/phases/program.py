@@ -7,10 +7,13 @@ its messages.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gaussip.arrays.trees import rebuilt
-from gaussip.errors import GaussipError
+from gaussip.errors import CollapseError, GaussipError
 from gaussip.exchange import Message, Outgoing
 from gaussip.exchange.questions import ANNOUNCEMENT
+from gaussip.mixture.degenerate import refuse_degenerate
 from gaussip.mixture.theta import Theta
 from gaussip.phases.base import Context, Identity, Kept, NothingKept, Phase, Resumed
 from gaussip.phases.basis import BasisPhase
@@ -28,7 +31,9 @@ from gaussip.phases.start import most_words_of_start as start_words
 from gaussip.phases.summing import Chain, Closing, Confirmed, Confirming, SumsPhase, most_bytes
 from gaussip.phases.task import LocalData, Task
 from gaussip.rows.basis import Basis
+from gaussip.rows.checks import column_name
 from gaussip.selection import Selection
+from gaussip.settings import REFUSE
 from gaussip.starts.facts import Facts
 
 PHASES: tuple[type[Phase], ...] = (
@@ -127,6 +132,26 @@ class Program:
                 self.phase, self.over = phase, False
                 return
         self.over = True
+        if self._context.identity is not None and not self.task.algorithm.replicated:
+            self._refused()  # others may keep theirs: they are done with this site
+
+    def _refused(self) -> bool:
+        """Whether the fit ends the run, since it has a degenerate component: of all sites' mixture, or of its own."""
+        task, fitted = self._context.task, self.results["fit"]
+        if task.degenerate != REFUSE:
+            return False
+        floor = np.full(task.n_features, (1 - task.shrinkage) * task.reg_covar)
+        if task.scale:
+            floor = floor * self.results["facts"].spread ** 2
+        try:
+            refuse_degenerate(
+                fitted.theta, floor, fitted.mass, [column_name(j, task.features) for j in range(task.n_features)],
+                round=int(fitted.rounds), classes=task.class_of_component,
+                site=None if task.algorithm.replicated else task.sites[self.index],
+            )  # fmt: skip
+        except CollapseError as error:
+            self.failure, self.over = error, True
+        return self.over
 
     def outgoing(self) -> Outgoing:
         """The site's side of the next exchange."""
@@ -153,6 +178,8 @@ class Program:
         if isinstance(phase, StartPhase):
             self.selection = phase.selection
         self._take(phase.name, phase.result)
+        if isinstance(phase, FitBySums) and self._refused():
+            return
         self._begin(1 + PHASES.index(type(phase)))
 
     def resume(self, name: str, exchange: int, leaves: Sequence[Any], results: Callable[[str], Any]) -> None:

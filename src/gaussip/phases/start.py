@@ -108,10 +108,12 @@ class StartPhase(Computation):
         best = yield from over(
             task.numbers, facts, task.seed, reg, task.min_count, task.shrinkage, task.owners
         )  # fmt: skip
-        selection = Selection.of(best, facts.unit, task.criterion)
-        self.selection = selection
-        found, _ = best.mixtures[selection.best]
-        return Agreed.at((yield from confirmed(found, facts.unit)))
+        self.selection = selection = Selection.of(best, facts.unit, task.criterion, task.features)
+        place = 0
+        if task.at_least is not None:
+            selection.refuse_degenerate()
+            place = selection.best
+        return Agreed.at((yield from confirmed(best.mixtures[place].theta, facts.unit)))
 
 
 def _ask_start(task: Task, facts: Facts) -> Replicated[Agreed]:

@@ -83,6 +83,7 @@ class Task(NamedTuple):
     reduction: Reduction | None = None  #: how the sites reduce their features first
     at_least: int | None = None  #: components, where their number is to be chosen up to n_components
     criterion: str = "bic"  #: by which it is chosen
+    degenerate: str = "refuse"  #: or "keep" a fit with a degenerate component
     intervals: str = "none"  #: "plain" or "robust", where standard errors are wanted
     classes: tuple[str, ...] = ()  #: names of the classes, in the order of their components
     features: tuple[str, ...] | None = None  #: names of the features

@@ -78,9 +78,21 @@ def draw_eta(step: Step, *, ax: Axes | None = None) -> Drawing:
 
 
 def draw_criteria(selection: Selection) -> Drawing:
-    """Draw BIC and AIC over K, and ICL where it is the criterion: its range would hide the others."""
-    Ks = [str(line.n_components) for line in selection.lines]
+    """Draw BIC and AIC over K, and ICL where it is the criterion: its range would hide the others.
+
+    In place of a K with a degenerate component stands the reason.
+    """
+    found = selection.lines
+    Ks, why = [str(line.n_components) for line in found], [line.degenerate for line in found]
     shown = ("bic", "aic", "icl") if selection.criterion == "icl" else ("bic", "aic")
-    lines = [Line("", "", name.upper(), Ks, [getattr(line, name) for line in selection.lines]) for name in shown]
+    heights = {name: [np.nan if line.degenerate else getattr(line, name) for line in found] for name in shown}
+    lines = [Line("", "", name.upper(), Ks, heights[name]) for name in shown]
     title = f"{selection.criterion.upper()} is least at K = {selection.n_components}"
-    return draw_panels(lines, title=title, xlabel="number of components", ylabel="criterion", points=True)
+    axes, table = draw_panels(lines, title=title, xlabel="number of components", ylabel="criterion", points=True)
+    look = {"rotation": 90, "ha": "center", "va": "center", "fontsize": 8, "color": "#555555"}
+    for one in axes.flat if any(why) else ():
+        one.set_xlim(-0.5, len(Ks) - 0.5)
+        for place, reason in enumerate(why):
+            if reason:
+                one.text(place, 0.5, f"degenerate: {reason}", transform=one.get_xaxis_transform(), **look)
+    return Drawing(axes, {**table, "degenerate": why * len(shown)})

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from gaussip.errors import LabelError, SettingError, Text
+from gaussip.errors import DataError, LabelError, SettingError, Text
 from gaussip.exchange.questions import Replicated, answered
 from gaussip.mixture.theta import Theta
 from gaussip.mixture.units import Unit
-from gaussip.rows.checks import check_mean_weight, check_row_weights
+from gaussip.rows.checks import check_mean_weight, check_row_weights, column_name
 from gaussip.rows.frames import as_table, by_column_name
 from gaussip.rows.labels import encode_labels
 from gaussip.rows.problem import prepare, seeds_of
@@ -31,15 +30,35 @@ class Selection(NamedTuple):
     ended: str  #: why the pass ended before its last K, empty if it did not
 
     @classmethod
-    def of(cls, best: Best, unit: Unit, criterion: str) -> Selection:
-        """The choice that a search leads to."""
-        lines = [line_of(theta, totals, unit.log_volume) for theta, totals in best.mixtures]
-        return cls(lines, [unit.original_theta(theta) for theta, _ in best.mixtures], criterion, best.ended)
+    def of(cls, best: Best, unit: Unit, criterion: str, names: Sequence[str] | None = None) -> Selection:
+        """The choice that a search leads to; ``names`` are those of the features."""
+        features = [column_name(j, names) for j in range(len(unit.spread))]
+        lines = [line_of(climbed, unit.log_volume, features) for climbed in best.mixtures]
+        return cls(lines, [unit.original_theta(one.theta) for one in best.mixtures], criterion, best.ended)
+
+    def refuse_degenerate(self) -> None:
+        """Refuse a choice between Ks that are all degenerate."""
+        if not all(line.degenerate for line in self.lines):
+            return
+        first, last = (self.lines[place].n_components for place in (0, -1))
+        numbers = f"{first} components" if first == last else f"any number of components from {first} to {last}"
+        reasons = "; ".join(dict.fromkeys(line.degenerate for line in self.lines))
+        raise DataError(
+            f"with {numbers} some component is degenerate ({reasons}): its rows have the same value there, or are "
+            "too few, and its likelihood depends on reg_covar alone",
+            remedy=Text("leave such features out, look at fewer components, or raise {reg_covar}"),
+        )
+
+    @property
+    def sound(self) -> list[int]:
+        """The places of Ks without a degenerate component, by rising criterion."""
+        places = [place for place, line in enumerate(self.lines) if not line.degenerate]
+        return sorted(places, key=lambda place: float(getattr(self.lines[place], self.criterion)))
 
     @property
     def best(self) -> int:
-        """The place of the least criterion."""
-        return int(np.argmin([getattr(line, self.criterion) for line in self.lines]))
+        """The place of the least criterion, of the Ks without a degenerate component."""
+        return self.sound[0]
 
     @property
     def n_components(self) -> int:
@@ -49,8 +68,8 @@ class Selection(NamedTuple):
     @property
     def margin(self) -> float:
         """By how much the criterion of the next best K is larger; infinite where there is no other."""
-        values = sorted(getattr(line, self.criterion) for line in self.lines)
-        return float(values[1] - values[0]) if len(values) > 1 else float("inf")
+        values = [float(getattr(self.lines[place], self.criterion)) for place in self.sound]
+        return values[1] - values[0] if len(values) > 1 else math.inf
 
     @property
     def theta(self) -> Theta:
@@ -61,10 +80,14 @@ class Selection(NamedTuple):
         """The criteria of each K, the best marked: a table that prints."""
         measures = {"log-likelihood": "log_likelihood", "BIC": "bic", "AIC": "aic", "ICL": "icl"}
         columns = {"K": "n_components", "parameters": "n_parameters", **measures}
-        return Table(
-            {name: [getattr(line, field) for line in self.lines] for name, field in columns.items()},
-            formats=dict.fromkeys(measures, ".2f"), marked=self.best,
-        )  # fmt: skip
+        cells: dict[str, list[Any]] = {
+            name: [getattr(line, field) for line in self.lines] for name, field in columns.items()
+        }
+        if len(self.sound) < len(self.lines):
+            for name in measures:
+                cells[name] = ["-" if line.degenerate else getattr(line, measures[name]) for line in self.lines]
+            cells["degenerate"] = [line.degenerate for line in self.lines]
+        return Table(cells, formats=dict.fromkeys(measures, ".2f"), marked=self.best)
 
     def to_frame(self) -> Any:
         """The table as a `pandas.DataFrame`."""
@@ -99,6 +122,8 @@ def choose_components(
 
     For each K many starts are judged, and the best climbed from, by pooled EM, whose sums hide their parts
     (`gaussip.exchange.questions`): none learns another's likelihood. Sites in processes of their own choose the same.
+    A K is never chosen if every mixture found for it has a degenerate component, whose rows are all the same in some
+    direction: its likelihood depends on ``reg_covar`` alone. What is found for a K does not depend on the range.
 
     Parameters
     ----------
@@ -106,10 +131,10 @@ def choose_components(
     y : (n,) labels, -1, None or NaN where unlabelled; K is then at least the number of classes
     sites : (n,) name of the site of each row
     y, sites, sample_weight : each may be the name of a column of the frame X, which is then not a feature
-    at_least, at_most : the first and last K
+    at_least, at_most : the first and last K; smaller ones are climbed through on the way
     criterion : {"bic", "aic", "icl"}
     min_count : the fewest rows, of all sites, whose sums may be known
-    watch : called after each sum with its K and their number so far
+    watch : called after each sum with its K, also below ``at_least``, and their number so far
     """
     check(criterion=criterion, at_least=at_least, at_most=at_most, reg_covar=reg_covar, min_count=min_count)
     X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)
@@ -141,7 +166,9 @@ def choose_components(
         facts = yield from ask_facts(rows.shape[1], held.n_classes, min_count=least, names=names)
         refuse_few_labelled(facts, least, problem.classes.tolist())
         best = yield from over(numbers, facts, seed, reg_covar / facts.spread**2, least, look=looked)
-        return Selection.of(best, facts.unit, criterion)
+        selection = Selection.of(best, facts.unit, criterion, names)
+        selection.refuse_degenerate()
+        return selection
 
     return answered(chosen(), held, held.n_sites, counted)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,11 +13,13 @@ from gaussip.errors import DataError
 from gaussip.exchange.codes import Wide
 from gaussip.kernels.array.algebra import log_constant
 from gaussip.mixture.covariance_types import FULL, n_parameters
+from gaussip.mixture.degenerate import degenerate, reasons
 from gaussip.mixture.theta import Theta, unvech
+from gaussip.rows.checks import feature_names
 from gaussip.rows.frames import as_numbers, by_column_name, fitted_features
 from gaussip.rows.moments import Moments, moments
 from gaussip.rows.problem import prepare
-from gaussip.starts.search import Totals
+from gaussip.starts.search import Climbed
 
 
 class Line(NamedTuple):
@@ -29,15 +32,22 @@ class Line(NamedTuple):
     aic: float
     icl: float  #: BIC plus twice the entropy of the responsibilities, which penalises overlap
     rows: float  #: N, the mass of all rows
+    degenerate: str  #: why some component is, which makes the criteria worthless; empty if none is
 
     @classmethod
     def of(
-        cls, log_likelihood: float, entropy: float, mass: float, shape: tuple[int, int], covariance_type: str
+        cls,
+        log_likelihood: float,
+        entropy: float,
+        mass: float,
+        shape: tuple[int, int],
+        covariance_type: str,
+        degenerate: str,
     ) -> Line:
         """The criteria of a mixture whose means are of this shape."""
         n_components, q = shape[0], n_parameters(covariance_type, *shape)
-        bic = -2 * log_likelihood + q * math.log(mass)
-        return cls(n_components, log_likelihood, q, bic, -2 * log_likelihood + 2 * q, bic + 2 * entropy, mass)
+        bic, aic = -2 * log_likelihood + q * math.log(mass), -2 * log_likelihood + 2 * q
+        return cls(n_components, log_likelihood, q, bic, aic, bic + 2 * entropy, mass, degenerate)
 
 
 def entropy_of(theta: Theta, S0: NDArray, S2: NDArray, log_likelihood: NDArray) -> NDArray:
@@ -51,13 +61,15 @@ def entropy_of(theta: Theta, S0: NDArray, S2: NDArray, log_likelihood: NDArray) 
     return np.asarray(log_likelihood - joint)
 
 
-def line_of(theta: Theta, totals: Totals, log_volume: float, covariance_type: str = FULL) -> Line:
-    """The criteria in the features' units of a mixture in standard units."""
+def line_of(climbed: Climbed, log_volume: float, names: Sequence[str], covariance_type: str = FULL) -> Line:
+    """The criteria in the features' units of a mixture in standard units; ``names`` are those of the features."""
+    theta, totals, found = climbed
     K, p = theta.means.shape
     S0, S2 = totals.mass * totals.psi[:, 0], totals.mass * unvech(totals.psi[:, 1 + p :])
     entropy = entropy_of(theta, S0, S2, np.asarray(totals.log_likelihood))
     log_likelihood = totals.log_likelihood - totals.mass * log_volume
-    return Line.of(log_likelihood, max(float(entropy), 0.0), totals.mass, (K, p), covariance_type)
+    reason = reasons(found, totals.mass, names)
+    return Line.of(log_likelihood, max(float(entropy), 0.0), totals.mass, (K, p), covariance_type, reason)
 
 
 def agreed_criteria(mixture: Any, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> Line:
@@ -77,4 +89,6 @@ def agreed_criteria(mixture: Any, X: Any, y: Any = None, *, sites: Any = None, s
     entropy = entropy_of(theta, to_numpy(at_sites.S0), to_numpy(at_sites.S2), log_likelihoods)
     parts = np.stack([log_likelihoods, entropy, to_numpy(problem.rows.mass)], axis=1)
     total = Wide().total(parts.T).tolist()
-    return Line.of(total[0], total[1], total[2], (K, p), mixture.covariance_type)
+    floor = np.full(p, (1 - mixture.shrinkage) * mixture.reg_covar)
+    reason = reasons(degenerate(mixture._theta(), floor), total[2], feature_names(mixture))
+    return Line.of(total[0], total[1], total[2], (K, p), mixture.covariance_type, reason)

@@ -19,6 +19,7 @@ from gaussip.algorithms.summed import Counted, Summed, scarce
 from gaussip.arrays import NDArray
 from gaussip.errors import StartError, Text
 from gaussip.exchange.questions import Replicated
+from gaussip.mixture.degenerate import Degenerate, degenerate
 from gaussip.mixture.theta import Psi, Theta, width
 from gaussip.mixture.units import Unit
 from gaussip.rows.checks import enough
@@ -49,6 +50,7 @@ class Climbed(NamedTuple):
 
     theta: Theta
     totals: Totals
+    degenerate: list[Degenerate]  #: components; none, unless all climbs to this number of components ended so
 
 
 Steps: TypeAlias = Replicated[Climbed]
@@ -102,6 +104,10 @@ class Rule(NamedTuple):
         covariances = new.covariances + np.diag(self.reg)
         return new._replace(covariances=(1 - self.shrinkage) * covariances + self.shrinkage * self.target)
 
+    def degenerate(self, theta: Theta) -> list[Degenerate]:
+        """The components that nothing but `reg` keeps from collapsing."""
+        return degenerate(theta, (1 - self.shrinkage) * self.reg)
+
     @property
     def regular(self) -> acceleration.Regular:
         """The same for acceleration."""
@@ -123,6 +129,11 @@ class Climb:
         if self.totals is None or not np.isfinite(self.totals.log_likelihood):
             return -np.inf
         return self.totals.log_likelihood
+
+    @property
+    def degenerate(self) -> list[Degenerate]:
+        """The components that nothing but reg_covar keeps from collapsing."""
+        return self._rule.degenerate(self.theta) if np.isfinite(self.height) else []
 
     @property
     def left(self) -> float:
@@ -164,7 +175,10 @@ def _to_come(before: float, last: float) -> float:
 
 
 def best_of(starts: Iterable[Theta], rule: Rule, labelled: int = 0) -> Steps:
-    """The highest mixture reached from the starts and then by moves, which keep the first ``labelled`` components."""
+    """The highest mixture reached from the starts and then by moves, which keep the first ``labelled`` components.
+
+    One with a degenerate component only where there is no other: its height depends on reg_covar alone.
+    """
     best = yield from highest(starts, rule)
     if best is None:
         raise StartError(
@@ -175,9 +189,9 @@ def best_of(starts: Iterable[Theta], rule: Rule, labelled: int = 0) -> Steps:
             ),
         )
     while True:
-        height = best.totals.log_likelihood
+        height = -np.inf if best.degenerate else best.totals.log_likelihood
         higher = yield from highest(moves(best.theta, labelled), rule, height)
-        if higher is None or higher.totals.log_likelihood < height + WORTH:
+        if higher is None or higher.degenerate or higher.totals.log_likelihood < height + WORTH:
             return best
         best = higher
 
@@ -185,7 +199,8 @@ def best_of(starts: Iterable[Theta], rule: Rule, labelled: int = 0) -> Steps:
 def highest(starts: Iterable[Theta], rule: Rule, above: float = -np.inf) -> Replicated[Climbed | None]:
     """Compare starts by a short climb and continue the best distinct ones to the top; None if all are lost.
 
-    A climb stops early if it cannot get above the given height or above another's top.
+    A climb stops early if it cannot get above the given height or above another's top. One that becomes degenerate
+    makes room for the next; if all do, the highest is the result.
     """
     climbs = [Climb(theta, rule) for theta in starts]
     with np.errstate(all="ignore"):  # a component that collapses divides by zero
@@ -194,12 +209,17 @@ def highest(starts: Iterable[Theta], rule: Rule, above: float = -np.inf) -> Repl
         chosen: list[Climb] = []
         for climb in sorted(climbs, key=lambda climb: -climb.height):  # stable: the same at all sites
             new = all(abs(climb.height - other.height) > SAME for other in chosen)
-            if np.isfinite(climb.height) and new and len(chosen) < KEPT:
+            if np.isfinite(climb.height) and new and not climb.degenerate:
                 chosen.append(climb)
+        tops: list[Climb] = []
         for climb in chosen:
             yield from climb.go(LONG, above)
-            above = max(above, climb.height)
-    top = max(chosen, key=lambda climb: climb.height, default=None)
-    if top is None or top.totals is None or not np.isfinite(top.height):
-        return None
-    return Climbed(top.theta, top.totals)
+            if not climb.degenerate:
+                tops.append(climb)
+                above = max(above, climb.height)
+            if len(tops) == KEPT:
+                break
+    sound = [climb for climb in tops if np.isfinite(climb.height)]
+    last = sound or [climb for climb in climbs if climb.degenerate]
+    top = max(last, key=lambda climb: climb.height, default=None)
+    return None if top is None or top.totals is None else Climbed(top.theta, top.totals, top.degenerate)

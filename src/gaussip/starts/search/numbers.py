@@ -1,4 +1,8 @@
-"""A pass over numbers of components: each starts from groups of rows, from labels, and by splitting the last."""
+"""A pass over numbers of components: each starts from groups of rows, from labels, and by splitting the last.
+
+It always begins at the fewest components there can be, so that what is found for a number does not depend on where
+the numbers wanted begin or end.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,7 +25,7 @@ DRAWS = 4  # starts within classes
 
 
 class Best(NamedTuple):
-    """The best mixture of each number of components."""
+    """The best mixture of each number of components that was asked for, up to where the pass ended."""
 
     mixtures: list[Climbed]
     ended: str  #: why the pass ended before the last number; empty if it did not
@@ -44,7 +48,7 @@ def over(
     reg : (p,), added to every variance, in standard units
     shrinkage : the share of every covariance taken from the covariance within groups of rows
     owners : the components of each class
-    look : called with each K before it is looked at
+    look : called with each K before it is looked at, from the fewest on
     """
     several = owners is not None and not owners.single
     classes = (yield from ask_classes(facts, min_count)) if facts.class_counts.any() else None
@@ -52,13 +56,14 @@ def over(
     if several and owners is not None:
         labelled = owners.owned
     share = facts.seen / facts.rows if facts.incomplete else 1.0
-    rule = Rule(facts.unit, float(facts.mass), reg, min_count, share=share)
-    if shrinkage:
-        (groups,) = yield from ask_groups(facts, numbers[-1], seed, min_count)
-        rule = rule._replace(shrinkage=shrinkage, target=groups.scatters.sum(axis=0) / groups.counts.sum())
+    plain = Rule(facts.unit, float(facts.mass), reg, min_count, share=share)
 
     def best(K: int, fewer: Theta | None) -> Steps:
         look(K)
+        rule = plain
+        if shrinkage:
+            (groups,) = yield from ask_groups(facts, K, seed, min_count)
+            rule = plain._replace(shrinkage=shrinkage, target=groups.scatters.sum(axis=0) / groups.counts.sum())
         if several and owners is not None:
             starts = [] if fewer is None else [split(fewer, k) for k in range(K - 1)]
             for draw in range(DRAWS):
@@ -74,22 +79,14 @@ def over(
             raise StartError(f"the rows of all sites have no {K} group{'s' * (K > 1)} of at least {min_count} rows")
         return (yield from best_of(starts, rule, labelled))
 
-    def first(K: int) -> Steps:
-        """From scratch; if no such start survives, by splitting up to K."""
+    mixtures: list[Climbed] = []
+    for K in range(max(1, labelled), numbers[-1] + 1):
         try:
-            return (yield from best(K, None))
-        except StartError:
-            if max(1, labelled) == K:
-                raise
-        mixture = yield from best(max(1, labelled), None)
-        while len(mixture.theta.weights) < K:
-            mixture = yield from best(len(mixture.theta.weights) + 1, mixture.theta)
-        return mixture
-
-    mixtures = [(yield from first(numbers[0]))]
-    for K in numbers[1:]:
-        try:
-            mixtures.append((yield from best(K, mixtures[-1].theta)))
+            mixtures.append((yield from best(K, mixtures[-1].theta if mixtures else None)))
         except StartError as error:
-            return Best(mixtures, Text("no mixture of {K} components was found: {error}", K=K, error=error))
-    return Best(mixtures, "")
+            found = [one for one in mixtures if len(one.theta.weights) in numbers]
+            if not found:
+                raise
+            ended = Text("no mixture of {K} components was found: {error}", K=K, error=error)
+            return Best(found, ended)
+    return Best(mixtures[-len(numbers) :], "")
