@@ -25,6 +25,7 @@ from gaussip.mixture.density import responsibilities
 from gaussip.mixture.theta import Theta, pack, unpack
 from gaussip.networks import mixing_weights
 from gaussip.rows.rows import Rows
+from gaussip.selection import choose_components
 from gaussip.settings import COVARIANCES
 from gaussip.simulation.run import simulate
 
@@ -239,6 +240,28 @@ def test_the_estimator_has_scikit_learn_s_shapes(plants, kind, tmp_path):
     if kind not in LINEAR:
         with pytest.raises(UncertaintyError, match=f"no standard errors under covariance_type='{kind}'"):
             fitted.uncertainty(plants, sites=sites)
+
+
+def test_a_choice_of_k_and_type_is_mclust_s(plants):
+    """Of iris mclust chooses two components of type VEV, with a BIC of -561.73, and next three, with -562.55."""
+    sites = np.arange(len(plants)) % SITES
+    types = ["VVV", "tied", "diag", "spherical", "VEV", "EEV"]
+    found = choose_components(plants, sites=sites, at_most=4, covariance_types=types, random_state=0)
+    assert (found.n_components, found.covariance_type) == (2, "VEV")
+    two, three, *_ = (found.lines[place] for place in found.sound)
+    assert two.bic == pytest.approx(561.728462, abs=0.05)
+    assert (three.n_components, three.covariance_type) == (3, "VEV")
+    assert three.bic == pytest.approx(562.550708, abs=0.05)
+    frame = found.to_frame()
+    assert frame["type"].tolist() == [kind for kind in ["full", *types[1:]] for _ in range(4)]
+    for kind in ("tied", "VEV"):
+        fitted = NetworkGaussianMixture(3, covariance_type=kind, init_params="search", random_state=0, tol=1e-9)
+        best = next(line for line in found.lines if (line.n_components, line.covariance_type) == (3, kind))
+        height = len(plants) * fitted.fit(plants, sites=sites).lower_bound_
+        assert height == pytest.approx(best.log_likelihood, abs=0.05)
+    for wrong in ("full", [], ["round"]):
+        with pytest.raises(SettingError):
+            choose_components(plants, sites=sites, covariance_types=wrong)
 
 
 def test_starting_values_of_another_shape_are_refused(plants):

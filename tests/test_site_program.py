@@ -50,6 +50,28 @@ def test_sites_compute_what_the_simulation_computes_bit_for_bit(name, start, dat
     assert name == "masked" or mixture.n_rounds_ == 80  # whole numbers may no longer move at all
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "start"),
+    [
+        ("masked", "VEV", "search"),
+        ("masked", "tied", "kmeans"),
+        ("exact", "EEV", "kmeans"),
+        ("mnem", "diag", "search"),
+    ],
+)
+def test_covariance_types_have_the_simulation_s_bits(name, kind, start, dataset):
+    given = {"start": start, "max_rounds": 60, "tol": 0.0, "covariance_type": kind}
+    programs = run_all(make_task(NAMES, **settings(name, **given)), local_data(dataset))
+    mixture = NetworkGaussianMixture(
+        3, algorithm=name, eta=0.05, max_rounds=60, tol=0.0, init_params=start, random_state=3, covariance_type=kind
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        mixture.fit(dataset.X, dataset.labels, sites=np.array(NAMES)[dataset.sites])
+    for m, program in enumerate(programs):
+        np.testing.assert_array_equal(program.estimate().covariances, mixture.site_covariances_[m])
+
+
 @pytest.mark.parametrize("name", DECENTRALISED)
 def test_sites_stop_in_the_same_round_as_the_simulation_of_them(name, dataset, rows, start):
     changed = {"start": start, "tol": 1e-3, "max_rounds": 3000}

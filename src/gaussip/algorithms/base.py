@@ -16,6 +16,7 @@ from gaussip.algorithms.site import Site
 from gaussip.arrays import Array
 from gaussip.errors import PooledTargetWarning, SettingError, Text
 from gaussip.exchange import Message
+from gaussip.mixture.covariance_types import FULL
 from gaussip.mixture.theta import Theta
 from gaussip.networks import degree_shares, stationary_weights
 from gaussip.rows.moments import Moments
@@ -59,6 +60,7 @@ class Algorithm(ABC):
     shows_site_maps: bool = False  #: whether it ends where psi = (1 - eta) psi~ + eta F_m(psi~), which shows each F_m
     stops_together: bool = False  #: whether its sites find out by exchanges that all have settled, or that one failed
     most_restarts: int = 0  #: after how many an impossible mixture is a collapse
+    covariance_type: str = FULL  #: of its mixtures; `making.Shaped` gives algorithms a type that have none
 
     @abstractmethod
     def init(self, start: Theta, site: Site) -> Any:

@@ -42,6 +42,7 @@ class StoppingTogether(Algorithm):
         self.algorithm, self.width, self.n_sites = algorithm, width, n_sites
         self.name, self.eta = algorithm.name, algorithm.eta
         self.two_way, self.network_sets_target = algorithm.two_way, algorithm.network_sets_target
+        self.covariance_type = algorithm.covariance_type
 
     def init(self, start: Theta, site: Site) -> State:
         """The algorithm's State; nothing is known of the others."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from gaussip.cli import options
 from gaussip.cli.console import Answer, Json, drawn, progress
 from gaussip.errors import worded
@@ -25,6 +27,9 @@ def run(
     na_values: options.NaValues = "",
     at_least: Annotated[int, options.option("at_least")] = default("at_least"),
     at_most: Annotated[int, options.option("at_most")] = default("at_most"),
+    types: Annotated[
+        str, typer.Option("--types", help="Covariance types to choose from, with commas: full,tied,diag,VEV.")
+    ] = default("covariance_type"),
     criterion: Annotated[str, options.option("criterion")] = default("criterion"),
     reg_covar: options.RegCovar = default("reg_covar"),
     device: options.Device = default("device"),
@@ -46,15 +51,26 @@ def run(
     columns, _ = options.read_columns(tables, named)
     of_row = columns.sites
     assert of_row is not None
-    with progress(at_most + 1) as advance:
+    kinds, looks = [kind.strip() for kind in types.split(",")], [0]
+
+    with progress(len(kinds) * at_most + 1) as advance:
+
+        def follow(K: int, steps: int) -> None:
+            if looks[-1] != K:
+                looks.append(K)
+            advance(f"K = {K}, {steps} sums", len(looks) - 1)
+
         selection = choose_components(
             columns.X, columns.labels, sites=of_row, sample_weight=columns.weights, at_least=at_least,
-            at_most=at_most, criterion=criterion, reg_covar=reg_covar, device=device, random_state=seed,
-            watch=lambda K, steps: advance(f"K = {K}, {steps} sums", K),
+            at_most=at_most, covariance_types=kinds, criterion=criterion, reg_covar=reg_covar, device=device,
+            random_state=seed, watch=follow,
         )  # fmt: skip
     files = [] if plot is None else save(draw_criteria(selection), plot, also=".svg")
     K, ended = selection.n_components, worded(selection.ended, options.as_option)
-    settings = {"reg_covar": reg_covar, "random_state": seed, "device": device, "n_components": K}
+    settings = {
+        "reg_covar": reg_covar, "random_state": seed, "device": device, "n_components": K,
+        "covariance_type": selection.covariance_type,
+    }  # fmt: skip
     fit = options.fit_command(tables, named, settings | {"init_params": "search"})
     shown = [
         f"{columns.X.num_rows} rows at {len(set(of_row.tolist()))} sites, {columns.X.num_columns} features",
@@ -68,7 +84,7 @@ def run(
         *([f"written: {', '.join(map(str, files))}"] if files else []),
     ]
     return Answer(
-        shown, components=K, criterion=criterion, ended=ended,
+        shown, components=K, covariance_type=selection.covariance_type, criterion=criterion, ended=ended,
         margin=selection.margin if len(selection.sound) > 1 else None,
         lines=[line._asdict() for line in selection.lines], files=[str(path) for path in files],
     )  # fmt: skip
@@ -83,9 +99,10 @@ def _verdict(selection: Selection) -> list[str]:
     K, name = selection.n_components, selection.criterion.upper()
     if len(selection.lines) == 1:
         return [f"K = {K} is the only one that was looked at: there was nothing to compare it with"]
-    lines = [f"K = {K} has the least {name}, {selection.margin:.4g} less than the next best{_strength(selection)}"]
+    what = f"K = {K}" + f" of type {selection.covariance_type}" * selection.several_types
+    lines = [f"{what} has the least {name}, {selection.margin:.4g} less than the next best{_strength(selection)}"]
     if len(selection.sound) == 1:
-        lines = [f"K = {K} is the only one that is not degenerate: there was nothing to compare it with"]
+        lines = [f"{what} is the only one that is not degenerate: there was nothing to compare it with"]
     elif K > 1:
         lines.append(f"{name} counts Gaussians: a group that is skewed, or otherwise not Gaussian, counts as several")
     if _any_degenerate(selection):

@@ -284,7 +284,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
             shape = (self.n_components, problem.values[0].shape[1])
             covariances = as_full(self.covariance_type, covariances, shape)
         given = Given(self.weights_init, self.means_init, covariances)
-        regularised = Regularised(float(self.reg_covar), float(self.shrinkage), self.min_count)
+        regularised = Regularised(float(self.reg_covar), float(self.shrinkage), self.min_count, self.covariance_type)
         return starts(
             problem, self.n_components, self.init_params, seeds, given, regularised, spending.count, features
         )  # fmt: skip

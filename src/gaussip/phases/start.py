@@ -102,13 +102,15 @@ class StartPhase(Computation):
     def _searched(self, task: Task, facts: Facts) -> Replicated[Agreed]:
         first, last = task.numbers[0], task.numbers[-1]
         if first < last:
-            refuse_range(first, last, float(facts.rows), task.n_features)
+            kind = task.algorithm.covariance_type
+            refuse_range(first, last, float(facts.rows), task.n_features, (kind,))
         scale = 1.0 if task.scale else facts.spread  # in which reg_covar is meant
         reg = task.reg_covar / (scale * np.ones(task.n_features)) ** 2
         best = yield from over(
-            task.numbers, facts, task.seed, reg, task.min_count, task.shrinkage, task.owners
+            task.numbers, facts, task.seed, reg, task.min_count, task.shrinkage, task.owners,
+            task.algorithm.covariance_type,
         )  # fmt: skip
-        self.selection = selection = Selection.of(best, facts.unit, task.criterion, task.features)
+        self.selection = selection = Selection.of([best], facts.unit, task.criterion, task.features)
         place = 0
         if task.at_least is not None:
             selection.refuse_degenerate()

@@ -80,8 +80,10 @@ def draw_eta(step: Step, *, ax: Axes | None = None) -> Drawing:
 def draw_criteria(selection: Selection) -> Drawing:
     """Draw BIC and AIC over K, and ICL where it is the criterion: its range would hide the others.
 
-    In place of a K with a degenerate component stands the reason.
+    In place of a K with a degenerate component stands the reason. Of several covariance types the criterion is drawn.
     """
+    if selection.several_types:
+        return _of_types(selection)
     found = selection.lines
     Ks, why = [str(line.n_components) for line in found], [line.degenerate for line in found]
     shown = ("bic", "aic", "icl") if selection.criterion == "icl" else ("bic", "aic")
@@ -96,3 +98,18 @@ def draw_criteria(selection: Selection) -> Drawing:
             if reason:
                 one.text(place, 0.5, f"degenerate: {reason}", transform=one.get_xaxis_transform(), **look)
     return Drawing(axes, {**table, "degenerate": why * len(shown)})
+
+
+def _of_types(selection: Selection) -> Drawing:
+    """The criterion of each covariance type over K; nothing where a component is degenerate."""
+    numbers = sorted({line.n_components for line in selection.lines})
+    kinds = list(dict.fromkeys(line.covariance_type for line in selection.lines))
+    heights = {
+        (line.covariance_type, line.n_components): np.nan if line.degenerate else getattr(line, selection.criterion)
+        for line in selection.lines
+    }
+    Ks, name = [str(K) for K in numbers], selection.criterion.upper()
+    lines = [Line("", "", kind, Ks, [heights.get((kind, K), np.nan) for K in numbers]) for kind in kinds]
+    title = f"{name} is least at K = {selection.n_components}, {selection.covariance_type}"
+    axes, table = draw_panels(lines, title=title, xlabel="number of components", ylabel=name, points=True)
+    return Drawing(axes, table)

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gaussip.errors import DataError, LabelError, SettingError, Text
+from gaussip.errors import DataError, LabelError, SettingError, StartError, Text
 from gaussip.exchange.questions import Replicated, answered
+from gaussip.mixture.covariance_types import FULL, letters_of, named
 from gaussip.mixture.theta import Theta
 from gaussip.mixture.units import Unit
 from gaussip.rows.checks import check_mean_weight, check_row_weights, column_name
@@ -30,17 +31,23 @@ class Selection(NamedTuple):
     ended: str  #: why the pass ended before its last K, empty if it did not
 
     @classmethod
-    def of(cls, best: Best, unit: Unit, criterion: str, names: Sequence[str] | None = None) -> Selection:
-        """The choice that a search leads to; ``names`` are those of the features."""
+    def of(cls, found: Sequence[Best], unit: Unit, criterion: str, names: Sequence[str] | None = None) -> Selection:
+        """The choice that searches lead to, one for each covariance type; ``names`` are those of the features."""
         features = [column_name(j, names) for j in range(len(unit.spread))]
-        lines = [line_of(climbed, unit.log_volume, features) for climbed in best.mixtures]
-        return cls(lines, [unit.original_theta(one.theta) for one in best.mixtures], criterion, best.ended)
+        pairs = [(climbed, best.covariance_type) for best in found for climbed in best.mixtures]
+        lines = [line_of(climbed, unit.log_volume, features, kind) for climbed, kind in pairs]
+        ends = {best.covariance_type: best.ended for best in found if best.ended}
+        ended = "".join(ends.values())
+        if len(found) > 1:
+            ended = Text("; ".join(f"{kind}: {{{kind}}}" for kind in ends), **ends)
+        return cls(lines, [unit.original_theta(climbed.theta) for climbed, _ in pairs], criterion, ended)
 
     def refuse_degenerate(self) -> None:
         """Refuse a choice between Ks that are all degenerate."""
         if not all(line.degenerate for line in self.lines):
             return
-        first, last = (self.lines[place].n_components for place in (0, -1))
+        numbers_seen = [line.n_components for line in self.lines]
+        first, last = min(numbers_seen), max(numbers_seen)
         numbers = f"{first} components" if first == last else f"any number of components from {first} to {last}"
         reasons = "; ".join(dict.fromkeys(line.degenerate for line in self.lines))
         raise DataError(
@@ -66,8 +73,13 @@ class Selection(NamedTuple):
         return self.lines[self.best].n_components
 
     @property
+    def covariance_type(self) -> str:
+        """The covariance type chosen."""
+        return self.lines[self.best].covariance_type
+
+    @property
     def margin(self) -> float:
-        """By how much the criterion of the next best K is larger; infinite where there is no other."""
+        """By how much the criterion of the next best line is larger; infinite where there is no other."""
         values = [float(getattr(self.lines[place], self.criterion)) for place in self.sound]
         return values[1] - values[0] if len(values) > 1 else math.inf
 
@@ -76,10 +88,17 @@ class Selection(NamedTuple):
         """The best mixture of the K chosen: a start for a fit."""
         return self.thetas[self.best]
 
+    @property
+    def several_types(self) -> bool:
+        """Whether more than one covariance type was looked at."""
+        return len({line.covariance_type for line in self.lines}) > 1
+
     def table(self) -> Table:
         """The criteria of each K, the best marked: a table that prints."""
         measures = {"log-likelihood": "log_likelihood", "BIC": "bic", "AIC": "aic", "ICL": "icl"}
         columns = {"K": "n_components", "parameters": "n_parameters", **measures}
+        if self.several_types:
+            columns = {"K": "n_components", "type": "covariance_type"} | columns
         cells: dict[str, list[Any]] = {
             name: [getattr(line, field) for line in self.lines] for name, field in columns.items()
         }
@@ -111,6 +130,7 @@ def choose_components(
     sample_weight: Any = None,
     at_least: int = default("at_least"),
     at_most: int = default("at_most"),
+    covariance_types: Sequence[str] = (FULL,),
     criterion: str = default("criterion"),
     reg_covar: float = default("reg_covar"),
     device: str = default("device"),
@@ -132,16 +152,18 @@ def choose_components(
     sites : (n,) name of the site of each row
     y, sites, sample_weight : each may be the name of a column of the frame X, which is then not a feature
     at_least, at_most : the first and last K; smaller ones are climbed through on the way
+    covariance_types : the types to choose from, each with every K
     criterion : {"bic", "aic", "icl"}
     min_count : the fewest rows, of all sites, whose sums may be known
     watch : called after each sum with its K, also below ``at_least``, and their number so far
     """
     check(criterion=criterion, at_least=at_least, at_most=at_most, reg_covar=reg_covar, min_count=min_count)
+    types = _types(covariance_types)
     X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)
     rows, names = as_table(X)
     v = check_row_weights(sample_weight, len(rows))
     check_mean_weight(None if v is None else [v])
-    refuse_range(at_least, at_most, float(len(rows) if v is None else v.sum()), rows.shape[1])
+    refuse_range(at_least, at_most, float(len(rows) if v is None else v.sum()), rows.shape[1], types)
     n_classes = len(encode_labels(y, len(rows), len(rows)).classes)
     if n_classes > at_most:
         text = Text("{n} classes are labelled, more than {at_most:{most}} components", n=n_classes, most=at_most)
@@ -165,25 +187,47 @@ def choose_components(
     def chosen() -> Replicated[Selection]:
         facts = yield from ask_facts(rows.shape[1], held.n_classes, min_count=least, names=names)
         refuse_few_labelled(facts, least, problem.classes.tolist())
-        best = yield from over(numbers, facts, seed, reg_covar / facts.spread**2, least, look=looked)
-        selection = Selection.of(best, facts.unit, criterion, names)
+        found, reg, refused = [], reg_covar / facts.spread**2, None
+        for kind in types:
+            try:
+                found.append((yield from over(numbers, facts, seed, reg, least, covariance_type=kind, look=looked)))
+            except StartError as error:
+                refused = error
+                found.append(Best([], str(error), kind))
+        if refused is not None and not any(best.mixtures for best in found):
+            raise refused
+        selection = Selection.of(found, facts.unit, criterion, names)
         selection.refuse_degenerate()
         return selection
 
     return answered(chosen(), held, held.n_sites, counted)
 
 
-def refuse_range(at_least: int, at_most: int, n_rows: float, n_features: int) -> None:
+def _types(given: Sequence[str]) -> list[str]:
+    """Covariance types as they are reported, each once."""
+    if isinstance(given, str) or not len(given):
+        text = "covariance_types={given!r} must be a list of types, such as ['full', 'tied']"
+        raise SettingError(Text(text, given=given), setting="covariance_types")
+    for kind in given:
+        check(covariance_type=kind)
+    return list(dict.fromkeys(map(named, given)))
+
+
+def refuse_range(
+    at_least: int, at_most: int, n_rows: float, n_features: int, covariance_types: Sequence[str] = (FULL,)
+) -> None:
     """Refuse Ks that are none, or more than the rows can tell apart."""
     if at_least > at_most:
         text = Text("there is no K from {at_least:{first}} to {at_most:{last}}", first=at_least, last=at_most)
         raise SettingError(text, setting="at_least")
-    needed = at_most * (n_features + 1)
+    turned = any(letters_of(kind)[-1] == "V" for kind in covariance_types)  # each component in its own way
+    each = n_features + 1 if turned else 2
+    needed = at_most * each
     if needed > n_rows:
         text = Text(
             "{at_most:{last}} components need at least {needed} rows of {p} features ({each} each), and there are "
             "{n:g}: {at_most:{possible}} can be distinguished",
-            last=at_most, needed=needed, p=n_features, each=n_features + 1, n=n_rows,
-            possible=int(n_rows // (n_features + 1)),
+            last=at_most, needed=needed, p=n_features, each=each, n=n_rows,
+            possible=int(n_rows // each),
         )  # fmt: skip
         raise SettingError(text, setting="at_most")

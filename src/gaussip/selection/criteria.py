@@ -33,6 +33,7 @@ class Line(NamedTuple):
     icl: float  #: BIC plus twice the entropy of the responsibilities, which penalises overlap
     rows: float  #: N, the mass of all rows
     degenerate: str  #: why some component is, which makes the criteria worthless; empty if none is
+    covariance_type: str
 
     @classmethod
     def of(
@@ -47,7 +48,7 @@ class Line(NamedTuple):
         """The criteria of a mixture whose means are of this shape."""
         n_components, q = shape[0], n_parameters(covariance_type, *shape)
         bic, aic = -2 * log_likelihood + q * math.log(mass), -2 * log_likelihood + 2 * q
-        return cls(n_components, log_likelihood, q, bic, aic, bic + 2 * entropy, mass, degenerate)
+        return cls(n_components, log_likelihood, q, bic, aic, bic + 2 * entropy, mass, degenerate, covariance_type)
 
 
 def entropy_of(theta: Theta, S0: NDArray, S2: NDArray, log_likelihood: NDArray) -> NDArray:

@@ -8,6 +8,7 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import StartError, Text
 from gaussip.exchange.questions import Replicated, answered
+from gaussip.mixture.covariance_types import FULL
 from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta, reorder
 from gaussip.rows.checks import check_mean_weight
@@ -31,11 +32,12 @@ class Given(NamedTuple):
 
 
 class Regularised(NamedTuple):
-    """How a fit regularises covariances, and the fewest rows whose sums may be known."""
+    """How a fit restricts covariances, and the fewest rows whose sums may be known."""
 
     reg_covar: float
     shrinkage: float
     min_count: int
+    covariance_type: str = FULL
 
 
 def starts(
@@ -112,7 +114,10 @@ def _searched(
     """The best of many starts, for each seed."""
     reg, numbers, thetas = regularised.reg_covar / facts.spread**2, range(n_components, n_components + 1), []
     for seed in seeds:
-        best = yield from over(numbers, facts, seed, reg, regularised.min_count, regularised.shrinkage, owners)
+        best = yield from over(
+            numbers, facts, seed, reg, regularised.min_count, regularised.shrinkage, owners,
+            regularised.covariance_type,
+        )  # fmt: skip
         thetas.append((yield from confirmed(best.mixtures[0].theta, facts.unit)))
     return thetas
 

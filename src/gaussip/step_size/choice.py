@@ -11,10 +11,11 @@ from sklearn.base import clone
 from gaussip.algorithms import make
 from gaussip.algorithms.base import warn_if_not_pooled
 from gaussip.arrays import to_numpy
-from gaussip.errors import DataError
+from gaussip.errors import DataError, SettingError, Text
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.estimator.preparation import check_settings, prepared
 from gaussip.inference.information import parameter_names
+from gaussip.mixture.covariance_types import FULL, named
 from gaussip.mixture.theta import Theta
 from gaussip.networks import measures
 from gaussip.rows.checks import feature_names
@@ -166,6 +167,12 @@ def _prepared(
         raise DataError("choose_eta needs all rows in one table in memory, and sites, which names the site of each")
     settings = clone(mixture).set_params(device="cpu")
     check_settings(settings)
+    if named(settings.covariance_type) != FULL:
+        raise SettingError(
+            Text("the step is predicted for full covariances, not for {covariance_type:{name!r}}",
+                 name=settings.covariance_type),
+            setting="covariance_type", remedy=Text("use {algorithm:'masked'}, which has no step"),
+        )  # fmt: skip
     seeds = seeds_of(settings.random_state, settings.n_init)
     problem = prepared(settings, X, y, sites, sample_weight, seeds[0])
     if len(problem.sites) < 2:

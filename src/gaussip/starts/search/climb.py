@@ -19,6 +19,8 @@ from gaussip.algorithms.summed import Counted, Summed, scarce
 from gaussip.arrays import NDArray
 from gaussip.errors import StartError, Text
 from gaussip.exchange.questions import Replicated
+from gaussip.kernels.shaping import shaped
+from gaussip.mixture.covariance_types import FULL, LINEAR
 from gaussip.mixture.degenerate import Degenerate, degenerate
 from gaussip.mixture.theta import Psi, Theta, width
 from gaussip.mixture.units import Unit
@@ -66,6 +68,7 @@ class Rule(NamedTuple):
     shrinkage: float = 0.0  #: the target's share of every covariance
     target: NDArray | float = 0.0  #: (p, p)
     share: NDArray | float = 1.0  #: (p,), of the rows that have each feature
+    covariance_type: str = FULL
 
     @property
     def incomplete(self) -> bool:
@@ -102,7 +105,15 @@ class Rule(NamedTuple):
         """The M-step, with the sums of all sites."""
         new = m_step(totals.psi, theta.means)
         covariances = new.covariances + np.diag(self.reg)
-        return new._replace(covariances=(1 - self.shrinkage) * covariances + self.shrinkage * self.target)
+        regularised = (1 - self.shrinkage) * covariances + self.shrinkage * self.target
+        return self.shaped(new._replace(covariances=regularised))
+
+    def shaped(self, theta: Theta) -> Theta:
+        """The mixture with covariances of the type, which they have in the data's units."""
+        if self.covariance_type == FULL:
+            return theta
+        covariances = shaped(self.covariance_type, self.unit.original_theta(theta)).covariances
+        return theta._replace(covariances=covariances / self.unit.squares)
 
     def degenerate(self, theta: Theta) -> list[Degenerate]:
         """The components that nothing but `reg` keeps from collapsing."""
@@ -118,6 +129,7 @@ class Climb:
     """Pooled EM from one start, accelerated, so far."""
 
     def __init__(self, theta: Theta, rule: Rule) -> None:
+        theta = rule.shaped(theta)
         self.theta, self._rule = theta, rule
         self.totals: Totals | None = None  #: at theta
         self._gains, self._left = [np.inf] * 3, [np.inf] * 2  # the last ones
@@ -155,7 +167,10 @@ class Climb:
             totals = yield from self._rule.totals(theta)
             image = self._rule.step(theta, totals)
             height = np.array(totals.log_likelihood / totals.mass)
-            self._past, self._next = acceleration.after(past, image, height, self._rule.regular)
+            if self._rule.covariance_type in LINEAR:
+                self._past, self._next = acceleration.after(past, image, height, self._rule.regular)
+            else:
+                self._next = image
             if self._past.refused > past.refused:
                 continue
             before = self.height

@@ -12,6 +12,7 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.errors import StartError, Text
 from gaussip.exchange.questions import Replicated
+from gaussip.mixture.covariance_types import FULL, named
 from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta
 from gaussip.starts.facts import Facts, ask_classes
@@ -29,6 +30,7 @@ class Best(NamedTuple):
 
     mixtures: list[Climbed]
     ended: str  #: why the pass ended before the last number; empty if it did not
+    covariance_type: str
 
 
 def over(
@@ -39,6 +41,7 @@ def over(
     min_count: int,
     shrinkage: float = 0.0,
     owners: Owners | None = None,
+    covariance_type: str = FULL,
     look: Callable[[int], None] = lambda K: None,
 ) -> Replicated[Best]:
     """The search that all sites run; see `gaussip.starts.search.climb`.
@@ -56,7 +59,8 @@ def over(
     if several and owners is not None:
         labelled = owners.owned
     share = facts.seen / facts.rows if facts.incomplete else 1.0
-    plain = Rule(facts.unit, float(facts.mass), reg, min_count, share=share)
+    kind = named(covariance_type)
+    plain = Rule(facts.unit, float(facts.mass), reg, min_count, share=share, covariance_type=kind)
 
     def best(K: int, fewer: Theta | None) -> Steps:
         look(K)
@@ -88,5 +92,5 @@ def over(
             if not found:
                 raise
             ended = Text("no mixture of {K} components was found: {error}", K=K, error=error)
-            return Best(found, ended)
-    return Best(mixtures[-len(numbers) :], "")
+            return Best(found, ended, kind)
+    return Best(mixtures[-len(numbers) :], "", kind)
