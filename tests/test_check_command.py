@@ -65,6 +65,26 @@ def test_a_table_is_looked_at(odd, tmp_path):
     assert run("check", odd, "--sites", "hospital", "--plot", tmp_path / "check.png").exit_code == 2
 
 
+def test_a_table_with_all_of_it_is_named_and_what_is_chosen_fits(odd, tmp_path):
+    table, path = pd.read_csv(odd), tmp_path / "all.csv"
+    table.loc[np.random.default_rng(1).random(len(table)) < 0.4, "crp"] = 0
+    table.to_csv(path, index=False)
+    found = json.loads(run("check", path, "--sites", "hospital", "--json").stdout)["concerns"]
+    everywhere = ["Basel", "Bern", "Chur", "Genf"]
+    assert [(one["name"], *one["features"], one["sites"]) for one in found] == [
+        ("code for missing", "chol", ["Genf"]),
+        ("constant", "version", everywhere),
+        ("few values", "sex", everywhere),
+        ("heap", "crp", everywhere),
+        ("other units", "height", ["Chur"]),
+    ]
+    chosen = run("choose-k", path, "--sites", "hospital", "--max", "4")
+    assert chosen.exit_code == 0, chosen.stderr
+    (fit,) = re.findall(r"^fit it: gaussip (.*)--out model.npz$", chosen.stdout, re.MULTILINE)
+    fitted = run(*shlex.split(fit), "--out", tmp_path / "model.npz")
+    assert fitted.exit_code == 0, fitted.stderr  # a degenerate mixture is refused
+
+
 def test_a_fit_warns_of_codes_alone(odd, tmp_path):
     fit = ["fit", odd, "--sites", "hospital", "--components", "1", "--no-features", "sex,version"]
     done = run(*fit, "--out", tmp_path / "a.npz")

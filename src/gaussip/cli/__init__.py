@@ -9,6 +9,7 @@ from gaussip.cli import (
     check,
     choose_eta,
     choose_k,
+    choose_per_class,
     demo,
     diagnose,
     federation,
@@ -33,24 +34,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-_modules = (check, fit, predict, impute, choose_k, choose_eta, intervals, diagnose, reduce, network, simulate, demo)
+_modules = (
+    check, fit, predict, impute, choose_k, choose_per_class, choose_eta, intervals, diagnose, reduce, network,
+    simulate, demo,
+)  # fmt: skip
 for _module in _modules:
     app.command(name=_module.__name__.rpartition(".")[2].replace("_", "-"))(command(_module.run))
 for _group in (federation, site, study, xray):
     app.add_typer(_group.app, name=_group.__name__.rpartition(".")[2])
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+@app.callback(invoke_without_command=True)
+def _options(version: bool = typer.Option(False, "--version", help="Show the version.")) -> None:
+    if version:
         typer.echo(f"gaussip {__version__}")
         raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
-) -> None:
-    pass
 
 
 def main() -> None:

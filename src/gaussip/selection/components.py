@@ -37,7 +37,7 @@ class Selection(NamedTuple):
         pairs = [(climbed, best.covariance_type) for best in found for climbed in best.mixtures]
         lines = [line_of(climbed, unit.log_volume, features, kind) for climbed, kind in pairs]
         ends = {best.covariance_type: best.ended for best in found if best.ended}
-        ended = "".join(ends.values())
+        ended = found[0].ended
         if len(found) > 1:
             ended = Text("; ".join(f"{kind}: {{{kind}}}" for kind in ends), **ends)
         return cls(lines, [unit.original_theta(climbed.theta) for climbed, _ in pairs], criterion, ended)
