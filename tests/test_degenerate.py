@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -115,6 +116,7 @@ def test_a_heap_and_a_feature_of_two_values_are_never_chosen(sex, blamed):
     assert drawing.table["degenerate"][1] == found.lines[1].degenerate
     texts = [text.get_text() for text in drawing.axes.flat[0].texts]
     assert texts == [f"degenerate: {line.degenerate}" for line in found.lines[1:]]
+    plt.close("all")
     with pytest.raises(
         DataError, match=rf"any number of components from 2 to 3 .*\(.*{blamed}.*\).*leave such features out"
     ):

@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gaussip.mixture.covariance_types import n_parameters
 from gaussip.mixture.theta import (
     Theta,
     align,
-    n_parameters,
     overall,
     pack,
     per_replicate,
@@ -61,7 +61,7 @@ def test_psi_is_homogeneous():
 def test_paper_packs_component_by_component():
     theta = Theta(np.array([0.3, 0.7]), np.array([[1.0], [2.0]]), np.array([[[4.0]], [[5.0]]]))
     assert pack(theta).ravel().tolist() == [0.3, 1, 4, 0.7, 2, 5]
-    assert n_parameters(2, 1) == 5
+    assert n_parameters("full", 2, 1) == 5
 
 
 def test_align_undoes_any_renumbering_at_every_site():

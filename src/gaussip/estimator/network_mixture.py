@@ -222,9 +222,10 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         """
         check_settings(self)
         pooled = sites is None and not by_name(X)
-        algorithm = algorithms.make(
-            "em" if pooled else self.algorithm, self.eta, self.accelerate, self.min_count, self.covariance_type
-        )
+        settings = self.eta, self.accelerate, self.min_count, self.covariance_type
+        algorithm = algorithms.make(self.algorithm, *settings)
+        if pooled:
+            algorithm = algorithms.make("em", *settings)
         refuse_unpooled_sums(algorithm, self.weighting)
         seeds = seeds_of(self.random_state, self.n_init)
         problem = prepared(self, X, y, sites, sample_weight, seeds[0])
