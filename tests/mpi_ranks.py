@@ -20,7 +20,8 @@ SITES, ROUNDS = ("A", "B", "C", "D"), 25
 def task_of(name, start):
     network = "ring" if name == "exact" else "circle"
     return make_task(
-        SITES, network=network, mixing="row", network_seed=0, algorithm=name, eta=0.05, n_components=3, n_features=3,
+        SITES, network=network, mixing="row", network_seed=0, algorithm=name, eta=0.05, accelerate=True,
+        covariance_type="full", n_components=3, n_features=3,
         owners=Owners.one_each(3), start=start, seed=0, scale=False, reg_covar=1e-3, weighting="rows",
         max_rounds=ROUNDS, tol=0.0, min_count=1,
     )  # fmt: skip

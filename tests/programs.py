@@ -14,6 +14,7 @@ def settings(algorithm="mnem", seed=3, **changed):
     network_seed, start_seed = seeds_of(seed, 1)
     found = {
         "network": "ring", "mixing": "row", "network_seed": network_seed, "algorithm": algorithm, "eta": 0.05,
+        "accelerate": True, "covariance_type": "full",
         "n_components": 3, "n_features": 3, "owners": Owners.one_each(3), "start": "kmeans", "seed": start_seed,
         "scale": False,
         "reg_covar": 1e-6, "weighting": "rows", "max_rounds": 60, "tol": 1e-6, "min_count": 2,

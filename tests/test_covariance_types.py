@@ -277,3 +277,24 @@ def test_names():
     assert {letters_of(name) for name in COVARIANCES} == set(MCLUST)
     with pytest.raises(SettingError, match="covariance_type='round' must be one of full, tied, diag"):
         make("em", 1, covariance_type="round")
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 0.1])
+@pytest.mark.parametrize(("before", "after"), [("full", "diag"), ("diag", "full"), ("tied", "spherical"), ("full", "VEV")])
+def test_a_warm_start_goes_on_with_another_type(tmp_path, before, after, shrinkage):
+    X, y = load_iris(return_X_y=True)
+    sites = np.arange(len(X)) % SITES
+    first = NetworkGaussianMixture(3, covariance_type=before, shrinkage=shrinkage, warm_start=True, random_state=0)
+    first.fit(X, y, sites=sites)
+    height = first.score(X)
+    first.set_params(covariance_type=after)
+    assert first.score(X) == height  # of the fit that was
+    first.save(tmp_path / "kept.npz")
+    assert NetworkGaussianMixture.load(tmp_path / "kept.npz").score(X) == height
+    where = sites if before == "full" else np.arange(len(X)) % 3
+    there = first.fit(X, y, sites=where)
+    assert there.covariance_type_ == after
+    fresh = NetworkGaussianMixture(3, covariance_type=after, random_state=0, init_params="labels").fit(X, y, sites=where)
+    if not shrinkage:
+        np.testing.assert_allclose(there.means_, fresh.means_, atol=1e-2)
+    assert there.covariances_.shape == fresh.covariances_.shape

@@ -72,6 +72,23 @@ def test_a_fit_by_ranks_is_the_fit(table, tmp_path, algorithm, start):
     )
 
 
+@pytest.mark.parametrize("kind", ["diag", "VEV"])
+def test_ranks_know_the_covariance_type_and_leave_empty_rows_out(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    lines = ["site,a,b"]
+    for i, (a, b) in enumerate(rng.normal(size=(200, 2)) @ [[1, 0.8], [0, 0.6]] + rng.choice([-4, 4], (200, 1))):
+        lines.append(f"{'xy'[i % 2]},{a},{b}" if i != 5 else "y,,")
+    table = tmp_path / "rows.csv"
+    table.write_text("\n".join(lines), encoding="utf-8")
+    options = [table, "--sites", "site", "-k", "2", "--covariance-type", kind, "--rounds", "20", "--tol", "0"]
+    for ranks, name in ((2, "ranks"), (None, "alone")):
+        done = fit(*options, "--out", tmp_path / f"{name}.npz", ranks=ranks)
+        assert done.returncode == 0, done.stderr
+    found, wanted = (read(tmp_path / f"{one}.npz")[0] for one in ("ranks", "alone"))
+    for part in ("weights_", "means_", "covariances_", "site_covariances_", "site_mass_"):
+        np.testing.assert_array_equal(found[part], wanted[part])
+
+
 @pytest.mark.slow
 def test_refusals_are_said_once(table, tmp_path):
     options = [table, *FIT, "--out", tmp_path / "m.npz"]

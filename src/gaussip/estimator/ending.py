@@ -79,6 +79,7 @@ def set_theta(mixture: Any, theta: Theta) -> None:
     """Set an estimator's parameters, covariances in the shape of their type."""
     mixture.weights_, mixture.means_, covariances = theta
     mixture.covariances_ = as_public(mixture.covariance_type, covariances)
+    mixture.covariance_type_ = mixture.covariance_type
 
 
 def warn_if_not_converged(mixture: Any) -> None:

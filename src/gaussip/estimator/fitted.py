@@ -28,7 +28,7 @@ class FittedMixture:
     """The half of the estimator that does not fit; its methods use the consensus."""
 
     n_components: int
-    covariance_type: str
+    covariance_type_: str
     reg_covar: float
     random_state: Any
     weights_: NDArray
@@ -42,18 +42,18 @@ class FittedMixture:
     n_features_in_: int
 
     def _theta(self) -> Theta:
-        return Theta(self.weights_, self.means_, as_full(self.covariance_type, self.covariances_, self.means_.shape))
+        return Theta(self.weights_, self.means_, as_full(self.covariance_type_, self.covariances_, self.means_.shape))
 
     @property
     def precisions_cholesky_(self) -> NDArray:
         """Upper triangular, with ``precisions_ = L @ L.T`` for each component: in scikit-learn's shapes."""
-        return as_public(self.covariance_type, self._factors())
+        return as_public(self.covariance_type_, self._factors())
 
     @property
     def precisions_(self) -> NDArray:
         """The inverses of the covariances, in their shape."""
         factors = self._factors()
-        return as_public(self.covariance_type, factors @ factors.swapaxes(-1, -2))
+        return as_public(self.covariance_type_, factors @ factors.swapaxes(-1, -2))
 
     def _factors(self) -> NDArray:
         return np.asarray(precision_factor(self._theta().covariances).swapaxes(-1, -2))
@@ -174,7 +174,7 @@ class FittedMixture:
         return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
 
     def _n_parameters(self) -> int:
-        return n_parameters(self.covariance_type, *self.means_.shape)
+        return n_parameters(self.covariance_type_, *self.means_.shape)
 
     def sample(self, n_samples: int = 1) -> tuple[NDArray, NDArray]:
         """Rows (n, p) drawn from the mixture, and the class or component each came from (n,)."""
@@ -211,7 +211,7 @@ class FittedMixture:
     def to_sklearn(self) -> GaussianMixture:
         """The consensus as a fitted `sklearn.mixture.GaussianMixture`."""
         check_is_fitted(self)
-        name = named(self.covariance_type)
+        name = named(self.covariance_type_)
         mixture = GaussianMixture(
             self.n_components, covariance_type=name if name in LETTERS else FULL, reg_covar=self.reg_covar,
             random_state=self.random_state,

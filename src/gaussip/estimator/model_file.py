@@ -11,6 +11,7 @@ from scipy import sparse
 from gaussip import __version__
 from gaussip.errors import ModelFileError
 from gaussip.files.archive import read, write
+from gaussip.mixture.covariance_types import FULL
 from gaussip.networks.weights import in_order
 from gaussip.simulation.history import History
 
@@ -30,6 +31,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     description = {
         "gaussip": __version__,
         "origin": model.origin_,
+        "covariance_type": model.covariance_type_,
         "settings": settings_to_json(model.get_params(deep=False), model.sites_.tolist()),
         "n_rounds": model.n_rounds_,
         "converged": model.converged_,
@@ -47,6 +49,7 @@ def load(kind: type[Model], path: str | os.PathLike[str]) -> Model:
         model.history_ = {name: arrays.pop(f"history_{name}") for name in History._fields}
         model.n_rounds_, model.converged_ = description["n_rounds"], description["converged"]
         model.origin_ = description["origin"]
+        model.covariance_type_ = description.get("covariance_type", FULL)
         for name in KEPT:
             setattr(model, name, arrays.pop(name))
     except KeyError as error:

@@ -19,7 +19,7 @@ from gaussip.phases.program import Program
 from gaussip.phases.task import LocalData, make_task
 from gaussip.rows.checks import check_row_weights, check_sites_filled, feature_names
 from gaussip.rows.labels import encode_labels
-from gaussip.rows.problem import seeds_of
+from gaussip.rows.problem import not_empty, seeds_of
 from gaussip.rows.sites import by_column
 from gaussip.simulation.history import MPI, History
 from gaussip.simulation.run import Run
@@ -64,14 +64,15 @@ def fit(
         y, len(X), mixture.n_components, mixture.unlabelled_weight, mixture.components_per_class
     )  # fmt: skip
     weights = check_row_weights(sample_weight, len(X))
+    there = not_empty(X, codes, names.tolist())
     if weights is not None:
-        check_sites_filled(np.bincount(codes, weights), names.tolist())
+        check_sites_filled(np.bincount(codes[there], weights[there], minlength=len(names)), names.tolist())
     mixture.n_features_in_ = X.shape[1]
     features = feature_names(mixture) if hasattr(mixture, "feature_names_in_") else None
     network_seed, start_seed = seeds_of(mixture.random_state, 1)
     task = make_task(
         tuple(names.tolist()), network=mixture.network, mixing=mixture.mixing, network_seed=network_seed,
-        algorithm=mixture.algorithm, eta=mixture.eta, accelerate=mixture.accelerate,
+        algorithm=mixture.algorithm, eta=mixture.eta, accelerate=mixture.accelerate, covariance_type=mixture.covariance_type,
         n_components=mixture.n_components, n_features=X.shape[1],
         owners=None if labels.codes is None else labels.owners, start=mixture.init_params, seed=start_seed,
         scale=False, classes=tuple(map(str, labels.classes)),
@@ -79,7 +80,7 @@ def fit(
         min_count=mixture.min_count, shrinkage=mixture.shrinkage, unlabelled_weight=mixture.unlabelled_weight,
         degenerate=mixture.degenerate, features=None if features is None else tuple(features),
     )  # fmt: skip
-    mine = codes == communicator.Get_rank()
+    mine = there & (codes == communicator.Get_rank())
     local = LocalData(
         X[mine], None if labels.codes is None else labels.codes[mine], None if weights is None else weights[mine],
         labels.sets,

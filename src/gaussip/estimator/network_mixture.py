@@ -105,6 +105,8 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     weights_, means_, covariances_ : (K,), (K, p), (K, p, p)
         The sites' consensus: their average in psi, weighted by mass. Under a covariance type ``covariances_`` has
         scikit-learn's shape: tied (p, p), diag (K, p), spherical (K,).
+    covariance_type_ : str
+        The covariance type of the fit.
     site_weights_, site_means_, site_covariances_ : (M, K), (M, K, p), (M, K, p, p)
     sites_ : (M,) names of the sites, sorted
     site_mass_ : (M,) their rows, by weight

@@ -133,7 +133,7 @@ def uncertainty(
     """
     refuse_site_model(mixture)
     check_size(*mixture.means_.shape)
-    refuse_nonlinear(mixture.covariance_type)
+    refuse_nonlinear(mixture.covariance_type_)
     if mixture.unlabelled_weight != 1 and not robust:
         text = Text(
             "{unlabelled_weight:{weight:g}}: rows that count in part do not give the spread of the estimate by their "
@@ -160,7 +160,7 @@ def uncertainty(
         watch(m + 1)
     summed = COUNTED.decode(words)
     components = component_names(mixture.classes_.tolist(), mixture.class_of_component_)
-    conclusion = concluded(summed, scale, features, robust=robust, covariance_type=mixture.covariance_type)
+    conclusion = concluded(summed, scale, features, robust=robust, covariance_type=mixture.covariance_type_)
     result = Uncertainty(theta, *conclusion, robust, components, features)
     _warn_if_far(result, at_sites, mixture.sites_, features)
     return result

@@ -39,8 +39,6 @@ def read_local(path: Path, description: Description, site: str) -> LocalData:
     columns = pick(table, features=d.features, labels=d.labels, weights=d.weights, codes=d.codes)
     X = np.column_stack([column.to_numpy() for column in columns.X.columns])
     weights = check_row_weights(columns.weights, len(X))
-    if weights is not None and not weights.sum() > 0:
-        raise DataError(f"all rows of {path} have weight zero")
     labels: NDArray | None = None
     sets: Sets = ()
     if columns.labels is not None:
@@ -49,6 +47,10 @@ def read_local(path: Path, description: Description, site: str) -> LocalData:
     if not there.all():
         warn_of_empty_rows(int((~there).sum()), int((~there).argmax()))
         labels, weights = (None if part is None else part[there] for part in (labels, weights))
+    if not there.any():
+        raise DataError(f"no row of {path} has an observed cell", remedy="a site without rows takes no part")
+    if weights is not None and not weights.sum() > 0:
+        raise DataError(f"all rows of {path} that have an observed cell have weight zero")
     return LocalData(np.ascontiguousarray(X[there]), labels, weights, sets)
 
 

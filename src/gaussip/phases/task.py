@@ -12,7 +12,6 @@ from gaussip.algorithms.stopping import stopping_together
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, SettingError
 from gaussip.exchange.plan import Network
-from gaussip.mixture.covariance_types import FULL
 from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta
 from gaussip.networks import mixing_weights, two_way_weights
@@ -120,8 +119,8 @@ def make_task(
     network_seed: int,
     algorithm: str,
     eta: float,
-    accelerate: bool = True,
-    covariance_type: str = FULL,
+    accelerate: bool,
+    covariance_type: str,
     **rest: Any,
 ) -> Task:
     """The task of these settings; refuses networks and algorithms with which sites cannot work."""

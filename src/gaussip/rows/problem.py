@@ -25,6 +25,20 @@ def seeds_of(random_state: Any, n_init: int) -> list[int]:
     return [int(s) for s in check_random_state(random_state).randint(2**31 - 1, size=1 + n_init)]
 
 
+def not_empty(X: NDArray, codes: NDArray, names: Sequence[Any]) -> NDArray:
+    """Which rows (n,) have an observed cell, with a warning of the others; refused where a site has no such row."""
+    there = observed_rows(X)
+    if not there.all():
+        warn_of_empty_rows(int((~there).sum()), int((~there).argmax()))
+        left = np.bincount(codes[there], minlength=len(names))
+        gone = [name for name, n in zip(names, left, strict=True) if not n]
+        if gone:
+            raise DataError(
+                f"site {some(gone)}: no cell of its rows is observed", site=gone[0], remedy="leave it out"
+            )
+    return there
+
+
 class Problem(NamedTuple):
     """Checked input: rows by site, labels as component numbers, and the weights of the network."""
 
@@ -67,14 +81,7 @@ def prepare(
     v = check_row_weights(sample_weight, n)
     labels = encode_labels(y, n, n_components, unlabelled_weight, components_per_class)
     codes, names = site_of_rows(sites, n)
-    there = observed_rows(X)
-    if not there.all():
-        warn_of_empty_rows(int((~there).sum()), int((~there).argmax()))
-        gone = [names[m] for m in range(len(names)) if not there[codes == m].any()]
-        if gone:
-            raise DataError(
-                f"site {some(gone)}: no cell of its rows is observed", site=gone[0], remedy="leave it out"
-            )
+    there = not_empty(X, codes, names.tolist())
     if there.sum() < n_components:
         text = Text("{n_components:{K}} is more than the n_samples={n} rows", K=n_components, n=int(there.sum()))
         raise DataError(text, setting="n_components")

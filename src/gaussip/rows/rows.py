@@ -74,7 +74,7 @@ class Rows:
     mass: Array
     labelled: Array | None
     sites: tuple[SiteRows, ...]
-    _laid: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    _laid: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)  # of these rows alone
 
     @cached_property
     def in_memory(self) -> bool:
