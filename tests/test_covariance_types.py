@@ -280,7 +280,9 @@ def test_names():
 
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.1])
-@pytest.mark.parametrize(("before", "after"), [("full", "diag"), ("diag", "full"), ("tied", "spherical"), ("full", "VEV")])
+@pytest.mark.parametrize(
+    ("before", "after"), [("full", "diag"), ("diag", "full"), ("tied", "spherical"), ("full", "VEV")]
+)
 def test_a_warm_start_goes_on_with_another_type(tmp_path, before, after, shrinkage):
     X, y = load_iris(return_X_y=True)
     sites = np.arange(len(X)) % SITES
@@ -294,7 +296,9 @@ def test_a_warm_start_goes_on_with_another_type(tmp_path, before, after, shrinka
     where = sites if before == "full" else np.arange(len(X)) % 3
     there = first.fit(X, y, sites=where)
     assert there.covariance_type_ == after
-    fresh = NetworkGaussianMixture(3, covariance_type=after, random_state=0, init_params="labels").fit(X, y, sites=where)
+    fresh = NetworkGaussianMixture(3, covariance_type=after, random_state=0, init_params="labels").fit(
+        X, y, sites=where
+    )
     if not shrinkage:
         np.testing.assert_allclose(there.means_, fresh.means_, atol=1e-2)
     assert there.covariances_.shape == fresh.covariances_.shape

@@ -11,6 +11,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from faulty_fits import fit, found, quiet, rows_of
+from gaussip import NetworkGaussianMixture
+from gaussip.diagnosis import diagnose
 from gaussip.findings.components import cheapest_merger
 from gaussip.mixture.merging import bhattacharyya
 from gaussip.mixture.theta import Theta
@@ -28,7 +30,7 @@ def test_distances_of_components_against_integrals():
         density = 0.6 * one.pdf(x) + 0.4 * other.pdf(x)
         return density * (math.log(density) - merged.logpdf(x))
 
-    cost, pair = cheapest_merger(theta, 1000.0)
+    cost, pair = cheapest_merger(theta, 1000.0, [(0, 1)])
     assert pair == (0, 1)
     assert cost == pytest.approx(1000 * quad(loss, -15, 15)[0], abs=1.5)  # by drawn rows
 
@@ -90,3 +92,30 @@ def test_a_class_that_collapsed_gets_a_small_reg_covar():
     remedy = found(fit(data, 2, labels=True, init_params="labels", degenerate="keep"))["collapsed component"].remedy
     (asked,) = re.findall(r"reg_covar=([^)]*)\)", remedy)
     assert 1e-6 < float(asked) < 0.01 * data.X[:, 1].var()
+
+
+def two_to_a_class(apart, per_class, n_components):
+    """A fit to two classes, of which the first lies this far to both sides of the second."""
+    rng = np.random.default_rng(0)
+    ill, side = rng.random(600) < 0.5, rng.choice([-apart, apart], 600)
+    X = np.where(ill, side, 0.0)[:, None] + rng.normal(size=(600, 2))
+    y = np.where(rng.random(600) < 0.5, np.where(ill, "ill", "well"), None)
+    mixture = NetworkGaussianMixture(n_components, components_per_class=per_class, random_state=0)
+    return mixture.fit(X, y, sites=np.arange(600) % 3), X, y
+
+
+@quiet
+def test_components_of_classes_are_named_and_merged_as_labels_allow(tmp_path):
+    mixture, X, y = two_to_a_class(3.0, {"ill": 2, "well": 2}, 4)
+    finding = found(mixture)["too many components"]
+    assert "merging 'well 1' and 'well 2' would cost" in finding.sentence
+    assert "only labels can separate" not in finding.sentence
+    assert finding.remedy == (
+        "mixture.set_params(n_components=3, components_per_class={'ill': 2, 'well': 1}).fit(X, y, sites=sites)"
+    )
+    mixture.set_params(n_components=3, components_per_class={"ill": 2, "well": 1}).fit(X, y, sites=np.arange(600) % 3)
+    assert "too many components" not in found(mixture)  # those of two classes are not to be merged
+    wide = two_to_a_class(0.0, 2, 4)[0]
+    wide.save(tmp_path / "wide.npz")
+    (here,) = [one for one in diagnose(tmp_path / "wide.npz") if one.name == "too many components"]
+    assert re.search(r"--components 3 .*--components-per-class (ill=1,well=2|ill=2,well=1)", here.remedy)

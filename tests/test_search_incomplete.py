@@ -63,8 +63,8 @@ def test_a_search_with_labels_reports_its_own_likelihood(missing, sets):
     np.testing.assert_allclose(mixture.weights_, 0.25, atol=0.04)
     task = make_task(
         SITES,
-        **settings("masked", 3, n_components=4, owners=Owners((1, 1)), start="search", max_rounds=1000, tol=mixture.tol,
-                   min_count=mixture.min_count),
+        **settings("masked", 3, n_components=4, owners=Owners((1, 1)), start="search", max_rounds=1000,
+                   tol=mixture.tol, min_count=mixture.min_count),
     )  # fmt: skip
     here = [sites == name for name in SITES]
     programs = run_all(task, [LocalData(X[m], y[m], None, ((0, 1),) if sets else ()) for m in here])

@@ -190,5 +190,7 @@ def as_options(values: Mapping[str, Any]) -> list[str]:
 
 
 def written(value: Any) -> str:
-    """A value as people write it."""
+    """A value as people write it; a mapping as ill=4,well=2."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={number}" for name, number in value.items())
     return f"{value:.10g}" if isinstance(value, float) else str(value)

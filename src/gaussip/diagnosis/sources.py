@@ -12,6 +12,7 @@ from gaussip.estimator import NetworkGaussianMixture
 from gaussip.federation.folders import read
 from gaussip.findings import Finding, examine
 from gaussip.findings.evidence import FILE, SITE, Evidence, of_estimator
+from gaussip.mixture.owners import Owners
 from gaussip.node import history_log
 from gaussip.node.local_data import sorted_classes
 from gaussip.node.run_store import RunStore
@@ -47,7 +48,12 @@ def of_site(path: Path) -> Evidence:
             why = f": the run failed before its first round: {failed['text']}" if failed else ": they were lost"
         raise FederationError(f"{path} holds no history of rounds{why}")
     failed = None if end is None else end["failure"]
-    names = ("eta", "tol", "max_rounds", "weighting", "mixing", "network", "reg_covar", "shrinkage", "scale")
+    names = (
+        "eta", "tol", "max_rounds", "weighting", "mixing", "network", "reg_covar", "shrinkage", "scale", "accelerate",
+        "covariance_type",
+    )  # fmt: skip
+    theta = store.checkpoint(kept[-1]) if kept else None
+    owners = d.owners() or Owners(())
     return Evidence(
         source=SITE, path=str(path), settings={name: getattr(d, name) for name in names}, algorithm=d.algorithm,
         rounds=int(history["round"][-1]), round=history["round"].astype(int), passes=history["passes"],
@@ -56,8 +62,10 @@ def of_site(path: Path) -> Evidence:
         eta=float(history["step"][-1]), restarts=int(history["restarts"][-1]),
         converged=end is not None and failed is None and store.result("fit").converged, over=end is not None,
         failure="" if failed is None else str(error_of(failed)),
-        theta=store.checkpoint(kept[-1]) if kept else None, sites=None, names=list(d.names), by_site=True,
-        classes=list(sorted_classes(d)), features=[] if d.reduce is not None else list(d.features),
+        theta=theta, sites=None, names=list(d.names), by_site=True,
+        classes=list(sorted_classes(d)),
+        class_of_component=owners.classes(owners.owned if theta is None else len(theta.weights)),
+        features=[] if d.reduce is not None else list(d.features),
         mass=np.full(len(d.names), _all_rows(store, len(d.names)) / len(d.names)), W=W,
     )  # fmt: skip
 

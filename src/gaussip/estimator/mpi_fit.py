@@ -72,8 +72,8 @@ def fit(
     network_seed, start_seed = seeds_of(mixture.random_state, 1)
     task = make_task(
         tuple(names.tolist()), network=mixture.network, mixing=mixture.mixing, network_seed=network_seed,
-        algorithm=mixture.algorithm, eta=mixture.eta, accelerate=mixture.accelerate, covariance_type=mixture.covariance_type,
-        n_components=mixture.n_components, n_features=X.shape[1],
+        algorithm=mixture.algorithm, eta=mixture.eta, accelerate=mixture.accelerate,
+        covariance_type=mixture.covariance_type, n_components=mixture.n_components, n_features=X.shape[1],
         owners=None if labels.codes is None else labels.owners, start=mixture.init_params, seed=start_seed,
         scale=False, classes=tuple(map(str, labels.classes)),
         reg_covar=mixture.reg_covar, weighting=mixture.weighting, max_rounds=mixture.max_rounds, tol=mixture.tol,

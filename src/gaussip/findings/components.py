@@ -1,5 +1,6 @@
 """Findings about components: one that collapsed, one far wider, two that are the same, more than the rows support."""
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -48,18 +49,37 @@ def collapsed_component(evidence: Evidence) -> Finding | None:
          **({"features": blamed, "standard deviation against that of all rows": one.ratio} if blamed else {})},
         f"{_first(evidence.named(k))} has collapsed{where} and describes no group: "
         f"{one.cause(float(behind[m]), names)}. {why}",
-        f"look at its rows; if they are correct: {_fewer(evidence)}",
+        f"look at its rows; if they are correct: {_fewer(evidence, k)}",
         (evidence.rounds, evidence.rounds), "log_likelihood",
     )  # fmt: skip
 
 
-def _fewer(evidence: Evidence) -> str:
-    """One component less; if every component is a class, a reg_covar that has an effect but is small."""
-    theta = _theta(evidence)
-    if len(evidence.classes) < len(theta.weights):
-        return again(evidence, n_components=len(theta.weights) - 1)
+def _fewer(evidence: Evidence, k: int) -> str:
+    """A component less; if each class needs the only one that it has, a reg_covar with an effect, but small."""
+    theta, free = _theta(evidence), np.flatnonzero(evidence.class_of_component < 0)
+    fewer = _without(evidence, k) or (_without(evidence, int(free[0])) if free.size else None)
+    if fewer is not None:
+        return fewer
     least = float(np.diagonal(overall(theta)[1]).min())
     return again(evidence, reg_covar=float(f"{max(least / 1000, 2 * evidence.settings['reg_covar']):.1g}"))
+
+
+def _without(evidence: Evidence, k: int) -> str | None:
+    """A component less, of the class of component k; None where the class has no other."""
+    c, K = int(evidence.class_of_component[k]), len(_theta(evidence).weights)
+    if c < 0:
+        return again(evidence, n_components=K - 1)
+    counts = {name: evidence.components(number) - (number == c) for number, name in enumerate(evidence.classes)}
+    if not counts[evidence.classes[c]]:
+        return None
+    alike = set(counts.values()) == {1}
+    return again(evidence, n_components=K - 1, components_per_class=1 if alike else counts)
+
+
+def _may_merge(evidence: Evidence, i: int, j: int) -> bool:
+    """Whether two components are of one class, or one of them of none."""
+    one, other = evidence.class_of_component[[i, j]]
+    return bool(one == other or min(one, other) < 0)
 
 
 def far_wider_component(evidence: Evidence) -> Finding | None:
@@ -98,37 +118,42 @@ def duplicated_component(evidence: Evidence) -> Finding | None:
         "duplicated component", {"components": [k, other], "Bhattacharyya distance": pairs[k, other]},
         f"{_first(evidence.named(k))} and {evidence.named(other)} are the same up to a Bhattacharyya distance of "
         f"{pairs[k, other]:.1g}: they started alike, or there are fewer groups than components.",
-        _merging(evidence),
+        _merging(evidence, k, other),
         (evidence.rounds, evidence.rounds), "log_likelihood",
     )  # fmt: skip
 
 
-def _merging(evidence: Evidence) -> str:
-    """One component less, and one class less if every component is a class."""
-    K = len(_theta(evidence).weights)
-    fewer = again(evidence, n_components=K - 1)
-    return fewer if len(evidence.classes) < K else f"give the two classes one label; then {fewer}"
+def _merging(evidence: Evidence, i: int, j: int) -> str:
+    """One component in place of two: of one class, or of two that then have the same label."""
+    if not _may_merge(evidence, i, j):
+        return (
+            f"give the two classes one label; then {again(evidence, n_components=len(_theta(evidence).weights) - 1)}"
+        )
+    return _without(evidence, min(i, j, key=lambda k: evidence.class_of_component[k])) or ""
 
 
 def too_many_components(evidence: Evidence) -> Finding | None:
     """Components that BIC would merge, or that have fewer rows than parameters."""
     theta = _theta(evidence)
     K, p = theta.means.shape
-    known = len(evidence.classes)
-    if K == 1 or known == K or duplicated_component(evidence) is not None:
+    pairs = [pair for pair in combinations(range(K), 2) if _may_merge(evidence, *pair)]
+    if not pairs or duplicated_component(evidence) is not None:
         return None
     rows, parameters = float(evidence.mass.sum()), width(p)
-    cost, pair = cheapest_merger(theta, rows)
+    cost, pair = cheapest_merger(theta, rows, pairs)
     penalty = parameters * np.log(rows) / 2
     smallest = int(theta.weights.argmin())
     few = rows * theta.weights[smallest] < parameters
     if cost >= penalty and not few:
         return None
     names = " and ".join(map(evidence.named, pair))
+    free = bool((evidence.class_of_component[list(pair)] < 0).all())
+    spare = min(pair, key=lambda k: evidence.class_of_component[k]) if cost < penalty else smallest
     cause = (
         f"merging {names} would cost {cost:.3g} of log-likelihood over all rows, less than BIC's penalty of "
-        f"{penalty:.3g} for {parameters} more parameters. If you know that there are {K} groups, they overlap, and "
-        "only labels can separate them"
+        f"{penalty:.3g} for {parameters} more parameters"
+        + f". If you know that there are {K} groups, they overlap, and only labels can separate them"
+        * free
         if cost < penalty
         else f"{evidence.named(smallest)} has {parameters} parameters but only about "
         f"{rows * theta.weights[smallest]:.2g} rows"
@@ -138,18 +163,17 @@ def too_many_components(evidence: Evidence) -> Finding | None:
         {"components": list(pair), "cost of merging": cost, "BIC's penalty": float(penalty),
          "rows of the smallest": float(rows * theta.weights[smallest])},
         f"The rows do not support {K} components: {cause}.",
-        again(evidence, n_components=K - 1), (evidence.rounds, evidence.rounds), "log_likelihood",
+        _fewer(evidence, spare), (evidence.rounds, evidence.rounds), "log_likelihood",
     )  # fmt: skip
 
 
-def cheapest_merger(theta: Theta, rows: float) -> tuple[float, tuple[int, int]]:
-    """The least cost in log-likelihood, over this many rows, of merging two components into one with their moments.
+def cheapest_merger(theta: Theta, rows: float, pairs: Sequence[tuple[int, int]]) -> tuple[float, tuple[int, int]]:
+    """The least cost in log-likelihood, over this many rows, of merging a pair of components into one.
 
     Estimated from rows drawn from the mixture itself: a fit with one component less costs no more.
     """
     X, _ = sample(theta, DRAWS, np.random.default_rng(0))
     whole = responsibilities(X, theta)[1]
-    pairs = list(combinations(range(len(theta.weights)), 2))
     costs = [rows * float(np.mean(whole - responsibilities(X, merged(theta, *pair))[1])) for pair in pairs]
     return min(zip(costs, pairs, strict=True))
 

@@ -11,6 +11,7 @@ from gaussip import algorithms
 from gaussip.algorithms import Algorithm
 from gaussip.arrays import NDArray
 from gaussip.mixture.covariance_types import n_parameters
+from gaussip.mixture.owners import component_names
 from gaussip.mixture.theta import Theta, overall
 from gaussip.networks import is_two_way, mixing_weights
 from gaussip.networks.named import parse
@@ -44,6 +45,7 @@ class Evidence(NamedTuple):
     names: list[Any]  #: (M,) of the sites
     by_site: bool  #: False where no sites were given
     classes: list[Any]
+    class_of_component: NDArray  #: (K,), its place among the classes; -1 where it is of none
     features: list[str]  #: (p,) names; empty where they have none
     mass: NDArray  #: (M,), rows by weight
     W: sparse.csr_array | None  #: None where the network was drawn at random and cannot be drawn again
@@ -89,7 +91,12 @@ class Evidence(NamedTuple):
 
     def named(self, k: int) -> str:
         """A component as people see it."""
-        return repr(self.classes[k]) if k < len(self.classes) else f"component {k}"
+        name = component_names(self.classes, self.class_of_component)[k]
+        return repr(name) if self.class_of_component[k] >= 0 else name
+
+    def components(self, number: int) -> int:
+        """How many components a class has."""
+        return int((self.class_of_component == number).sum())
 
 
 def of_estimator(mixture: Any, *, network: bool = True) -> Evidence:
@@ -108,7 +115,8 @@ def of_estimator(mixture: Any, *, network: bool = True) -> Evidence:
         eta=float(history["step"][-1]), restarts=int(history["restarts"][-1]),
         converged=bool(mixture.converged_), over=True, failure="",
         theta=mixture._theta(), sites=Theta(mixture.site_weights_, mixture.site_means_, mixture.site_covariances_),
-        names=names, by_site=mixture.origin_ != WHOLE_SAMPLE, classes=mixture.classes_.tolist(),
+        names=names, by_site=mixture.origin_ != WHOLE_SAMPLE,
+        classes=mixture.classes_.tolist(), class_of_component=mixture.class_of_component_,
         features=[str(name) for name in getattr(mixture, "feature_names_in_", ())],
         mass=np.asarray(mixture.site_mass_),
         W=None if alone or not network else _network(mixture.network, names, mixture.mixing, mixture.random_state),

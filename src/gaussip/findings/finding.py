@@ -1,7 +1,9 @@
 """What a diagnosis says: a name, the numbers it rests on, a sentence, and what to do, as a command."""
 
+import json
 import math
 import shlex
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gaussip.algorithms import has_step
@@ -70,11 +72,14 @@ def again(
     return shlex.join([*words, "--out", "NEW.npz"])
 
 
+def _in_toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{json.dumps(str(name))} = {number}" for name, number in value.items()) + " }"
+    return json.dumps(value) if isinstance(value, str) else written(value)
+
+
 def _at_sites(evidence: Evidence, changes: dict[str, Any]) -> str:
     """Sites run what all agreed on: a change is one of the description's, and begins a new run."""
-    lines = "; ".join(
-        f"{SETTINGS[name].key} = " + (f'"{value}"' if isinstance(value, str) else written(value))
-        for name, value in changes.items()
-    )
+    lines = "; ".join(f"{SETTINGS[name].key} = {_in_toml(value)}" for name, value in changes.items())
     agreed = f"agree on {lines} in every site's federation.toml, then at every site: " if lines else ""
     return f"{agreed}gaussip site run {shlex.quote(evidence.path)} --data TABLE"
