@@ -61,7 +61,7 @@ def measured(split: Replicate) -> dict[str, Any]:
     return {
         "auc": {name: score(mixture, split) for name, mixture in fits.items()},
         "components": choice.components_per_class,
-        "log_loss": {str(line.n_components): [line.log_loss, line.failed] for line in choice.lines},
+        "brier": {str(line.n_components): [line.brier, line.failed] for line in choice.lines},
     }
 
 

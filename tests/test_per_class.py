@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import accuracy_score, log_loss
+from sklearn.metrics import accuracy_score, brier_score_loss
 
 from command import gaussip
 from gaussip import NetworkGaussianMixture
-from gaussip.errors import LabelError, SettingError, StartError
+from gaussip.errors import LabelError, MissingCellsWarning, SettingError, StartError
 from gaussip.selection import choose_per_class, labelled_folds
 
 
@@ -54,7 +54,8 @@ def test_a_line_is_what_scikit_learn_makes_of_that_fit(choice, table):
     fitted = NetworkGaussianMixture(2, random_state=3).fit(frame, "ill", sites="hospital")
     line = choice.lines[0]
     proba = fitted.predict_proba(frame)[held]
-    assert line.log_loss == pytest.approx(log_loss(truth[held].tolist(), proba), rel=1e-12)
+    ill = truth[held] == "ill"
+    assert line.brier == pytest.approx(2 * brier_score_loss(ill, proba[:, 0]), rel=1e-12)  # of both classes
     assert line.accuracy == accuracy_score(truth[held].tolist(), fitted.predict(frame)[held].tolist())
     assert choice.held_out == held.sum()
 
@@ -65,7 +66,7 @@ def test_the_settings_are_left_alone_and_the_choice_prints(choice, table):
     assert mixture.get_params() == NetworkGaussianMixture(random_state=3).get_params()
     assert again.lines == choice.lines
     assert "4 *" in str(choice)
-    assert list(choice.to_frame().columns) == ["K", "ill", "well", "log-loss", "accuracy"]
+    assert list(choice.to_frame().columns) == ["K", "ill", "well", "Brier score", "accuracy"]
 
 
 def test_a_class_has_no_more_components_than_its_labels_allow(table):
@@ -74,6 +75,36 @@ def test_a_class_has_no_more_components_than_its_labels_allow(table):
     frame.loc[ill[60:], "ill"] = None
     chosen = choose_per_class(NetworkGaussianMixture(), frame, "ill", sites="hospital", candidates=(1, 4))
     assert chosen.lines[1].components_per_class == {"ill": 2, "well": 4}  # 45 of 60 are left, twenty each
+
+
+def test_rows_that_do_not_count_are_not_judged(table):
+    """As if they were not there: of weight zero, or without any cell."""
+    frame = table[0]
+    rng = np.random.default_rng(1)
+    garbage = pd.DataFrame({
+        "a": rng.normal(size=300), "b": 50.0, "hospital": "A", "ill": rng.choice(["ill", "well"], 300),
+    })  # fmt: skip
+    empty = garbage.assign(a=np.nan, b=np.nan)
+    both = pd.concat([frame, garbage, empty], ignore_index=True)
+    weights = np.concatenate([np.ones(len(frame)), np.zeros(300), np.ones(300)])
+    settings = {"sites": "hospital", "candidates": (1, 2)}
+    with pytest.warns(MissingCellsWarning):
+        found = choose_per_class(
+            NetworkGaussianMixture(random_state=3), both, "ill", sample_weight=weights, **settings
+        )
+    wanted = choose_per_class(NetworkGaussianMixture(random_state=3), frame, "ill", **settings)
+    assert (found.held_out, found.components_per_class) == (wanted.held_out, wanted.components_per_class)
+    assert found.lines[1].brier == pytest.approx(wanted.lines[1].brier, rel=0.25)  # other labels are hidden
+    cells = frame[["a", "b"]].to_numpy().tolist()
+    listed = choose_per_class(
+        NetworkGaussianMixture(random_state=3),
+        cells,
+        frame["ill"],
+        sites=frame["hospital"],
+        candidates=np.array([1, 2]),
+    )
+    assert listed.lines == wanted.lines
+    assert type(listed.components_per_class["ill"]) is int
 
 
 def test_a_candidate_without_a_fit_is_reported_and_not_chosen():
@@ -93,9 +124,11 @@ def test_a_candidate_without_a_fit_is_reported_and_not_chosen():
     ("labels", "candidates", "error", "text"),
     [
         ([None] * 8, (1, 2), LabelError, "no row has a label"),
-        ([*"aaaabb", None, None], (1, 2), SettingError, "labelled 'b'"),
+        ([*"aaaabb", None, None], (1, 2), LabelError, "class 'b' has 2 labelled rows.*; label at least 4"),
         ([*"aaaabbbb"], (), SettingError, "candidates must name at least one"),
-        ([*"aaaabbbb"], (1, 0), SettingError, "components_per_class=0 must be a whole number"),
+        ([*"aaaabbbb"], (1, 0), SettingError, "candidates has 0, which is not a whole number"),
+        ([*"aaaabbbb"], 3, SettingError, "candidates=3 must be whole numbers"),
+        (None, (1, 2), LabelError, "no row has a label"),
     ],
 )
 def test_refusals(labels, candidates, error, text):
@@ -110,7 +143,7 @@ def test_the_command(tmp_path, table):
     named = (path, "--sites", "hospital", "--labels", "ill")
     shown = gaussip("choose-per-class", *named, "--candidates", "1,2")
     assert shown.returncode == 0, shown.stderr
-    assert "ill 2, well 2: the labels held out are most probable so" in shown.stdout
+    assert "ill 2, well 2: comes nearest to the labels held out" in shown.stdout
     assert "try --candidates 2,4" in shown.stdout
     (fit,) = [
         line.removeprefix("fit it: gaussip ") for line in shown.stdout.splitlines() if line.startswith("fit it")

@@ -88,7 +88,7 @@ def _verdict(choice: PerClass, most: int) -> list[str]:
     """Which candidate is best, and what would be worth a try."""
     best = choice.lines[choice.best]
     lines = [
-        f"{best.shown}: the labels held out are most probable so (log-loss {best.log_loss:.4g}), and "
+        f"{best.shown}: comes nearest to the labels held out (Brier score {best.brier:.4g}), and "
         f"{best.accuracy:.1%} of them are predicted"
     ]
     if max(best.components_per_class.values()) == most:

@@ -1,13 +1,15 @@
 """How many components each class has, by labels that a fit does not see.
 
 A class of few labelled rows cannot fill many components: a candidate n gives each class n components, or as many as
-its labelled rows allow. Labels that are held out are hidden, and their rows stay: as rows without a label.
+its labelled rows allow. Labels that are held out are hidden, and their rows stay: as rows without a label. Fits are
+compared by the Brier score. With many features probabilities are near 0 or 1, and a log-loss would be that of the few
+rows that a fit is surest of and wrong about.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,17 +17,19 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from gaussip.arrays import NDArray
-from gaussip.errors import GaussipError, SettingError, StartError, Text
-from gaussip.rows.frames import by_column_name
-from gaussip.rows.labels import encode_labels, label_column
+from gaussip.errors import DataError, GaussipError, LabelError, SettingError, StartError, Text
+from gaussip.rows.cells import observed_rows
+from gaussip.rows.checks import check_row_weights
+from gaussip.rows.frames import as_numbers, by_column_name, names_of
+from gaussip.rows.labels import Labels, encode_labels, label_column
+from gaussip.rows.streaming import on_disk
 from gaussip.selection.folds import labelled_folds
-from gaussip.settings import check
+from gaussip.settings import broken
 from gaussip.tabular import Table
 
 CANDIDATES = (1, 2, 4, 8, 16)
 FOLDS = 4  # of which one is held out
 EACH = 20  # labelled rows of a class for each of its components
-FLOOR = 1e-12  # probability of a label that a fit takes for impossible
 
 
 class PerClassLine(NamedTuple):
@@ -33,8 +37,8 @@ class PerClassLine(NamedTuple):
 
     components_per_class: dict[Any, int]
     n_components: int
-    log_loss: float  #: minus the mean log-probability of the labels held out; infinite where there is no fit
-    accuracy: float  #: share of them that are predicted
+    brier: float  #: mean squared distance of the probabilities from the labels held out; infinite without a fit
+    accuracy: float  #: share of these labels that are predicted
     failed: str  #: why there is no fit; empty if there is one
 
     @property
@@ -51,8 +55,8 @@ class PerClass(NamedTuple):
 
     @property
     def best(self) -> int:
-        """The place of the least log-loss."""
-        return int(np.argmin([line.log_loss for line in self.lines]))
+        """The place of the least Brier score."""
+        return int(np.argmin([line.brier for line in self.lines]))
 
     @property
     def components_per_class(self) -> dict[Any, int]:
@@ -70,7 +74,7 @@ class PerClass(NamedTuple):
         columns: dict[str, list[Any]] = {"K": [line.n_components for line in self.lines]}
         for name in names:
             columns[str(name)] = [line.components_per_class[name] for line in self.lines]
-        columns["log-loss"] = ["-" if line.failed else line.log_loss for line in self.lines]
+        columns["Brier score"] = ["-" if line.failed else line.brier for line in self.lines]
         columns["accuracy"] = ["-" if line.failed else line.accuracy for line in self.lines]
         return Table(columns, head=f"{self.held_out} labels held out", marked=self.best)
 
@@ -108,14 +112,16 @@ def choose_per_class(
     """Choose how many components each class has.
 
     A quarter of the labels of each class is hidden. Of the fits to what is left, one for each candidate, the one is
-    best that gives the hidden labels the highest probability. All sites' rows must be in this process.
+    best whose probabilities of the classes come nearest to the hidden labels (the least Brier score). All sites' rows
+    must be in this process.
 
     Parameters
     ----------
     mixture : NetworkGaussianMixture
         The settings of the fits; it is not changed. All components belong to classes.
     X, y, sites, sample_weight : as for its ``fit``
-    candidates : components of each class; fewer where a class has less than twenty labelled rows for each
+    candidates : numbers of components of each class; a class gets fewer where it has less than twenty labelled rows,
+        after some are hidden, for each
     random_state : which labels are hidden; the mixture's by default
     watch : called with the number of candidates done, and of all
 
@@ -133,20 +139,22 @@ def choose_per_class(
     >>> choose_per_class(mixture, X, y, sites=np.arange(600) % 4, candidates=(1, 2)).components_per_class
     {'ill': 2, 'well': 2}
     """
-    for count in candidates:
-        check(components_per_class=count)
-    if not len(candidates):
-        raise SettingError("candidates must name at least one number of components", setting="candidates")
+    numbers = _checked(candidates)
+    if on_disk(X):
+        raise DataError("choose_per_class needs the rows in one array", remedy="choose on a part of them")
     X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)
+    X = X if names_of(X) is not None or isinstance(X, np.ndarray) else np.asarray(X, dtype=float)
     seed = mixture.random_state if random_state is None else random_state
-    labels = encode_labels(y, len(y), len(y))
-    held = np.asarray(labelled_folds(y, FOLDS, random_state=seed).test_fold) == 0
+    weights = check_row_weights(sample_weight, len(X))
+    weights = np.ones(len(X)) if weights is None else weights
+    counting = (weights > 0) & observed_rows(as_numbers(X))
+    labels, held = _held_out(y, counting, seed)
     assert labels.codes is not None
-    hidden: NDArray = np.array(label_column(y, len(y)), dtype=object)
+    hidden: NDArray = np.array(label_column(y, len(X)), dtype=object)
     hidden[held] = None
     classes, truth = labels.classes.tolist(), labels.codes[held]
-    left = np.bincount(labels.codes[(labels.codes >= 0) & ~held], minlength=len(classes))[: len(classes)]
-    counts = [{name: min(n, max(1, int(left[c]) // EACH)) for c, name in enumerate(classes)} for n in candidates]
+    left = np.bincount(labels.codes[counting & (labels.codes >= 0) & ~held], minlength=len(classes))
+    counts = [{name: min(n, max(1, int(left[c]) // EACH)) for c, name in enumerate(classes)} for n in numbers]
     distinct = [each for place, each in enumerate(counts) if each not in counts[:place]]
     lines: list[PerClassLine] = []
     for each in distinct:
@@ -160,9 +168,10 @@ def choose_per_class(
             lines.append(PerClassLine(each, K, np.inf, np.nan, Text("{why}", why=error)))
         else:
             shares = trial.predict_proba(_rows(X, held))
-            right = np.maximum(shares[np.arange(len(truth)), truth], FLOOR)
-            accuracy = float((shares.argmax(axis=1) == truth).mean())
-            lines.append(PerClassLine(each, K, float(-np.log(right).mean()), accuracy, ""))
+            apart = ((shares - np.eye(len(classes))[truth]) ** 2).sum(axis=1)
+            right = shares.argmax(axis=1) == truth
+            brier, accuracy = (float(np.average(part, weights=weights[held])) for part in (apart, right))
+            lines.append(PerClassLine(each, K, brier, accuracy, ""))
         watch(len(lines), len(distinct))
     if all(line.failed for line in lines):
         raise StartError(
@@ -170,6 +179,36 @@ def choose_per_class(
             remedy="label more rows, or look at fewer components",
         )
     return PerClass(lines, int(held.sum()))
+
+
+def _checked(candidates: Any) -> list[int]:
+    """The numbers of components to try."""
+    if isinstance(candidates, str) or not isinstance(candidates, Iterable):
+        raise SettingError(f"candidates={candidates!r} must be whole numbers, as in [1, 2, 4]", setting="candidates")
+    numbers = list(candidates)
+    for count in numbers:
+        if broken("components_per_class", count):
+            raise SettingError(
+                f"candidates has {count!r}, which is not a whole number of at least 1", setting="candidates"
+            )
+    if not numbers:
+        raise SettingError("candidates must name at least one number of components", setting="candidates")
+    return [int(count) for count in numbers]
+
+
+def _held_out(y: Any, counting: NDArray, seed: Any) -> tuple[Labels, NDArray]:
+    """The labels as numbers, and which rows (n,) lose theirs: a quarter of each class's rows that count."""
+    labels = encode_labels(y, len(counting), len(counting))
+    codes = np.full(len(counting), -1) if labels.codes is None else np.where(counting, labels.codes, -1)
+    known = np.bincount(codes[codes >= 0], minlength=len(labels.classes))
+    for name, n in zip(labels.classes.tolist(), known.tolist(), strict=False):
+        if n < FOLDS:
+            raise LabelError(
+                f"class {name!r} has {n} labelled row{'s' * (n != 1)}, of which a quarter would be hidden",
+                label=name, remedy=f"label at least {FOLDS} of its rows, or leave the class out",
+            )  # fmt: skip
+    alone = np.where(codes < len(labels.classes), codes, -1)  # not a set of classes
+    return labels, np.asarray(labelled_folds(alone, FOLDS, random_state=seed).test_fold) == 0
 
 
 def _rows(X: Any, chosen: NDArray) -> Any:
