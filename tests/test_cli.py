@@ -5,6 +5,7 @@ import re
 import signal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -204,3 +205,37 @@ def test_a_progress_bar_and_a_clean_interrupt():
         assert process.wait(timeout=60) == 130
     assert b"interrupted" in shown
     assert b"Traceback" not in shown
+
+
+def test_a_model_takes_the_table_of_a_site_that_lacks_a_column(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in "abc":
+        columns = {"x": rng.normal(size=60), "y": rng.normal(size=60)}
+        if name == "c":
+            del columns["y"]
+        pd.DataFrame(columns).to_csv(tmp_path / f"{name}.csv", index=False)
+    model, out = tmp_path / "model.npz", tmp_path / "out.csv"
+    fitted = gaussip("fit", *(tmp_path / f"{name}.csv" for name in "abc"), "-k", "1", "--out", model)
+    assert fitted.returncode == 0, fitted.stderr
+    for command in ("predict", "impute"):
+        done = gaussip(command, model, tmp_path / "c.csv", "--out", out, "--force")
+        assert done.returncode == 0, done.stderr
+        assert "c.csv has no column 'y', which the model has: all its cells are taken for missing" in done.stderr
+        assert len(pd.read_csv(out)) == 60
+    pd.DataFrame({"z": [1.0]}).to_csv(tmp_path / "other.csv", index=False)
+    refused = gaussip("predict", model, tmp_path / "other.csv")
+    assert (refused.returncode, "the table has no column 'x'" in refused.stderr) == (2, True)
+
+
+def test_codes_and_constants_are_warned_of_by_every_command_that_takes_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(60, 9, 200).round(), "flat": 3.0, "site": np.arange(200) % 4})
+    clean, odd, model = tmp_path / "clean.csv", tmp_path / "odd.csv", tmp_path / "model.npz"
+    frame.drop(columns="flat").to_csv(clean, index=False)
+    assert gaussip("fit", clean, "--sites", "site", "-k", "1", "--out", model).stderr == ""
+    frame.loc[:9, "age"] = -9
+    frame.to_csv(odd, index=False)
+    chosen = gaussip("choose-k", odd, "--sites", "site", "--max", "1")
+    assert "'flat': 3 in all 200 cells; leave it out: --no-features flat" in chosen.stderr
+    for command in (["choose-k", odd, "--sites", "site", "--max", "1"], ["predict", model, odd]):
+        assert "-9 stands in 10 of 200 cells" in gaussip(*command).stderr

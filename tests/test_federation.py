@@ -58,6 +58,7 @@ def test_sites_agree_on_everything_but_where_they_are():
     moved = of_text(changed(("127.0.0.1:7001", "127.0.0.1:7009")))
     ordered = of_text(changed(('["ill", "well"]', '["well", "ill"]')))
     other = of_text(changed(("components = 2", "components = 3")))
+    assert of_text(changed(("[sites.chur]", '[sites.chur]\nlacks = ["age"]'))).digest() != found.digest()
     assert moved.digest() == ordered.digest() == found.digest() != other.digest()
     shrunk = of_text(changed(("components = 2", "components = 2\nshrinkage = 0.0")))
     assert shrunk.digest() == found.digest()  # as before the key was there
@@ -125,6 +126,26 @@ def test_pairs_given_starts_and_scaling():
         ([('labels = "diagnosis"\n', "")], 4, "go together"),
         ([('["ill", "well"]', '["ill", "well", "new"]')], 5, "at most one for each of the 2 components"),
         ([('["ill", "well"]', '["ill", 2]')], 5, "mixes words and numbers"),
+        ([('["ill", "well"]', '["ill|well", "new"]')], 5, "a class cannot be named 'ill|well'"),
+        ([('["ill", "well"]', '["ill", "-1"]')], 5, "a class cannot be named '-1'"),
+        (
+            [('["ill", "well"]', '["ill", "none"]'), ("components = 2", "components = 3")],
+            5,
+        ),
+        (
+            [("components = 2", "components = 3\ncomponents_per_class = 2")],
+            3,
+            "they have 4 components together: use components = 4",
+        ),
+        (
+            [
+                ("components = 2", "components = 2\ncomponents_per_class = 2"),
+                ('labels = "diagnosis"\nclasses = ["ill", "well"]\n', ""),
+            ],
+            3,
+            "components_per_class needs labels and classes",
+        ),
+        ([("[sites.chur]", '[sites.chur]\nlacks = ["age", "height"]')], 14, "site chur lacks every feature"),
         ([("components = 2", "components = { at_most = 3, at_least = 4 }")], 2, "no number from at_least=4"),
         ([("components = 2", 'components = { at_most = 3, criterion = "best" }')], 2, "criterion must be one of bic"),
         ([("components = 2", "components = { most = 3 }")], 2, "unknown key 'most'; there are: at_most, at_least"),

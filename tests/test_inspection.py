@@ -10,7 +10,7 @@ import pytest
 from sklearn import datasets
 
 from gaussip.errors import DataError, MissingCellsWarning
-from gaussip.inspection import check_table, warn_of_codes
+from gaussip.inspection import check_table, warn_of_columns
 from gaussip.inspection.own import own_concerns, own_units
 from gaussip.inspection.units import Place, ratio_of_units
 from gaussip.inspection.values import KNOWN_CODES, Values
@@ -81,7 +81,7 @@ def test_codes_for_missing_cells(column, code, times):
     with pytest.warns(
         MissingCellsWarning, match=re.escape(f"'{column}' at site 'Genf': {code:g} stands in {times} ")
     ):
-        warn_of_codes(X, sites)
+        warn_of_columns(X, sites)
 
 
 def test_several_codes_and_codes_that_are_all_a_site_has():

@@ -130,3 +130,54 @@ def test_given_values_are_checked():
     ):
         with pytest.raises(StartError, match=words):
             checked(begin._replace(**wrong), 2, 3)
+
+
+def test_an_unlucky_draw_does_not_end_a_search_within_classes():
+    rng = np.random.default_rng(0)
+    group, side = rng.integers(2, size=600), rng.choice([-4, 4], 600)
+    X = np.where(group == 1, side, 0.0)[:, None] + rng.normal(size=(600, 2))
+    for seed in (1, 2, 7):  # k-means finds no three groups from some centres
+        rng = np.random.default_rng(seed)
+        y = np.full(600, None)
+        for c, name in enumerate(("ill", "well")):
+            y[rng.choice(np.flatnonzero(group == c), 18, replace=False)] = name
+        mixture = NetworkGaussianMixture(6, components_per_class=3, init_params="search", random_state=seed)
+        assert mixture.fit(X, y, sites=np.arange(600) % 3).converged_
+    y[y == "well"] = None
+    y[np.flatnonzero(group == 0)[:6]] = "well"
+    with pytest.raises(StartError, match=r"class 'well' has 6 labelled rows .* no 3 groups of at least 5"):
+        mixture.fit(X, y, sites=np.arange(600) % 3)
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        ("ill|well", r"the label 'ill\|well' in row 1.*; .* give the set \{'ill', 'well'\}"),
+        ({"ill", None}, "a set of classes with one that has no name"),
+        ({"ill", ""}, "a set of classes with one that has no name"),
+        (set(), "an empty set of classes in row 1"),
+    ],
+)
+def test_names_that_are_no_class(cell, text):
+    y = np.full(40, None)
+    y[1:30] = np.where(np.arange(29) < 15, "ill", "well")
+    y[0] = cell
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.raises(LabelError, match=text):
+        NetworkGaussianMixture(4).fit(X, y, sites=np.arange(40) % 4)
+
+
+def test_components_of_classes_need_labels():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    for given in (2, {"ill": 2}):
+        with pytest.raises(LabelError, match=r"components_per_class=.* needs labels: no row has one; give y"):
+            NetworkGaussianMixture(2, components_per_class=given).fit(X, sites=np.arange(40) % 4)
+
+
+def test_a_class_called_none_is_not_that_of_free_components():
+    rng = np.random.default_rng(0)
+    group = rng.integers(3, size=300)
+    X = np.array([[0, 0], [8, 0], [0, 8]])[group] + rng.normal(size=(300, 2))
+    y = np.array(["none", "well", None], dtype=object)[group]
+    mixture = NetworkGaussianMixture(3, random_state=0).fit(X, y, sites=np.arange(300) % 3)
+    assert (mixture.predict(X) == np.array(["none", "well", "(none)"])[group]).mean() > 0.99

@@ -248,3 +248,23 @@ def test_bad_parquet_is_refused(tmp_path):
         parquet_chunks(tmp_path / "good.parquet", [])
     with pytest.raises(DataError, match="does `where` fit"):
         list(parquet_chunks(tmp_path / "good.parquet", ["a"], where={"word": 3}))
+
+
+def test_few_labels_and_rare_features_of_incomplete_rows(tmp_path):
+    """Labelled rows are in the sample that starts are found from; a feature without a row in it is refused."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60_000, 2))
+    X[30_000:] += 4
+    y = np.full(len(X), -1)
+    y[rng.choice(30_000, 8, replace=False)] = 0
+    y[30_000 + rng.choice(30_000, 8, replace=False)] = 1
+    X[5, 1] = np.nan
+    np.save(tmp_path / "rows.npy", X)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    found = NetworkGaussianMixture(2, init_params="labels", random_state=0).fit(mapped, y)
+    wanted = NetworkGaussianMixture(2, init_params="labels", random_state=0).fit(X, y)
+    np.testing.assert_allclose(found.means_, wanted.means_, atol=1e-6)
+    rare = np.column_stack([X, np.where(np.arange(len(X)) == 7, 1.0, np.nan)])
+    np.save(tmp_path / "rare.npy", rare)
+    with pytest.raises(DataError, match="'column 2' is observed in so few rows that none is among the 20000"):
+        NetworkGaussianMixture(2, random_state=1).fit(np.load(tmp_path / "rare.npy", mmap_mode="r"))

@@ -9,8 +9,10 @@ import pytest
 
 from command import gaussip
 from gaussip import NetworkGaussianMixture
-from gaussip.errors import DataError, MissingCellsWarning
+from gaussip.errors import DataError, GaussipError, MissingCellsWarning
+from gaussip.federation.reading import of_text
 from gaussip.mixture.conditional import imputed
+from gaussip.node.local_data import read_local
 from gaussip.rows.missing_codes import Codes
 from gaussip.rows.table_files import read_table, write_table
 from gaussip.rows.tables import pick, read_sites
@@ -180,3 +182,24 @@ def test_components_of_each_class_by_name(incomplete, tmp_path):
     ):
         done = gaussip("fit", path, *several[:-1], wrong, "--out", tmp_path / "no.npz")
         assert (done.returncode, why in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [
+        (",,ill,1\n,,well,1", "no row of .* has an observed cell; a site without rows takes no part"),
+        (",,ill,1\n1,2,well,0", "all rows of .* that have an observed cell have weight zero"),
+        ("1,2,ill|,1", "row 1 .* has the label '', which is not among"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::gaussip.errors.MissingCellsWarning")
+def test_a_site_s_table_without_rows_is_refused(tmp_path, cells, text):
+    sites = "".join(f'[sites.{name}]\naddress = "127.0.0.1:700{m}"\n' for m, name in enumerate("abc"))
+    description = of_text(
+        'name = "trial"\ncomponents = 2\nfeatures = ["x", "y"]\nlabels = "state"\nweights = "w"\n'
+        f'classes = ["ill", "well"]\n{sites}'
+    )
+    path = tmp_path / "a.csv"
+    path.write_text(f"x,y,state,w\n{cells}\n", encoding="utf-8")
+    with pytest.raises(GaussipError, match=text):
+        read_local(path, description, "a")

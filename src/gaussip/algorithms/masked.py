@@ -136,7 +136,7 @@ def support_error(
         return CollapseError(None, None, number, cause, remedy)
     k, j = (int(n) for n in np.unravel_index(support.argmin(), support.shape))
     few, fewer = support[k, j], f"fewer than min_count={algorithm.min_count}"
-    cause = f"{few:.3g} rows of all sites together support it, {fewer}"
+    cause = f"{few:.4g} rows of all sites together support it, {fewer}"
     remedy = "try fewer components or another start, look for outliers, or label rows of it"
     if enough(support[k].max(), algorithm.min_count):
         name = column_name(j, features)

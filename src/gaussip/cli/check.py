@@ -44,7 +44,7 @@ def run(
     if plot is not None:
         refuse_overwriting(*paths_of(plot), force=force, inputs=tables)
     named = options.Named(sites, labels, weights, feature_columns, others, na_values)
-    columns, n_labelled = options.read_columns(tables, named, alone=True)
+    columns, n_labelled = options.read_columns(tables, named, alone=True, warned=False)
     of_row = np.full(columns.X.num_rows, tables[0].stem) if columns.sites is None else columns.sites
     features = columns.X.num_columns
     with progress(features) as advance:

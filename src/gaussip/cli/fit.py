@@ -59,7 +59,6 @@ def run(
     Example: `gaussip fit patients.csv --sites hospital --labels diagnosis --components 3 --out model.npz`
     """
     from gaussip.estimator import NetworkGaussianMixture
-    from gaussip.inspection import warn_of_codes
     from gaussip.rows.sites import by_column
     from gaussip.rows.tables import read_network
 
@@ -68,7 +67,6 @@ def run(
     named = options.Named(sites, labels, weights, feature_columns, others, na_values)
     columns, n_labelled = options.read_columns(tables, named, alone=algorithm == "em")
     of_row = columns.sites
-    warn_of_codes(columns.X, of_row)
     goes_on = start not in STARTS
     if goes_on and not Path(start).is_file():
         raise SettingError(f"--start is {', '.join(STARTS)} or a model file, and there is no file {start!r}")

@@ -112,15 +112,20 @@ def per_class(text: str, labels: Any) -> int | dict[Any, int]:
             raise SettingError(
                 f"--components-per-class {text!r} is neither a number nor classes with numbers, as in ill=4,well=2"
             )
+        if known.get(name, name) in counts:
+            raise SettingError(f"--components-per-class {text!r} names the class {name!r} twice")
         counts[known.get(name, name)] = int(number)
     return counts
 
 
-def read_columns(tables: list[Path], named: Named, *, alone: bool = False) -> tuple[Columns, int]:
-    """The columns of a fit, each row's site among them, and how many rows are labelled.
+def read_columns(
+    tables: list[Path], named: Named, *, alone: bool = False, warned: bool = True
+) -> tuple[Columns, int]:
+    """The columns of a fit, each row's site among them, and how many rows are labelled; with a warning of odd ones.
 
     ``alone`` says that rows need no sites.
     """
+    from gaussip.inspection import warn_of_columns
     from gaussip.rows.labels import is_labelled
     from gaussip.rows.missing_codes import Codes
     from gaussip.rows.tables import listed, pick, read_sites, without
@@ -129,6 +134,9 @@ def read_columns(tables: list[Path], named: Named, *, alone: bool = False) -> tu
     joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
     if sites is None and named_by_file is None and not alone:
         raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")
+    both = set(listed(named.features)) & set(listed(named.no_features)) if named.features else set()
+    if both:
+        raise SettingError(f"{sorted(both)[0]!r} is in --features and in --no-features", remedy="leave it out of one")
     try:
         columns = pick(
             without(joined, named.no_features), features=listed(named.features) if named.features else None,
@@ -143,6 +151,8 @@ def read_columns(tables: list[Path], named: Named, *, alone: bool = False) -> tu
     n_labelled = 0 if columns.labels is None else sum(map(is_labelled, columns.labels.tolist()))
     if columns.labels is not None and n_labelled == 0:
         raise LabelError(f"column {labels!r} holds no labels", remedy="leave --labels out to go on without")
+    if warned:
+        warn_of_columns(columns.X, columns.sites)
     return columns, n_labelled
 
 

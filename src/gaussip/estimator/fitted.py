@@ -15,13 +15,12 @@ from gaussip.inference import intervals
 from gaussip.mixture.conditional import Imputed, drawn, imputed
 from gaussip.mixture.covariance_types import FULL, LETTERS, as_full, as_public, n_parameters, named
 from gaussip.mixture.density import responsibilities
+from gaussip.mixture.owners import free_outcome
 from gaussip.mixture.sampling import sample
 from gaussip.mixture.theta import Theta
 from gaussip.rows.checks import check_cells, feature_names
 from gaussip.rows.frames import as_given, validated
 from gaussip.tabular import Table
-
-NONE = "none"  # the class of rows of a free component
 
 
 class FittedMixture:
@@ -84,8 +83,7 @@ class FittedMixture:
             return np.arange(len(self.weights_))
         if (self.class_of_component_ >= 0).all():
             return np.asarray(self.classes_)
-        none = NONE if self.classes_.dtype.kind in "UO" else -1
-        return np.array([*self.classes_.tolist(), none])
+        return np.array([*self.classes_.tolist(), free_outcome(self.classes_)])
 
     def _of_outcomes(self, shares: NDArray) -> NDArray:
         """The probability of each outcome, (n, C), from those of the components, (n, K)."""
@@ -98,7 +96,8 @@ class FittedMixture:
     def predict(self, X: Any) -> NDArray:
         """The most probable class of each row, (n,), or its component where there are no classes.
 
-        Where components are of no class, their rows are of class "none" (-1, where classes are numbers).
+        Where components are of no class, their rows are of class "none" (-1, where classes are numbers; "(none)",
+        where a class is called "none").
         """
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self._outcomes()[best])

@@ -124,6 +124,8 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         """What sites compare: everything but where they are reached."""
         values = msgspec.to_builtins(self)
         values["sites"] = sorted(self.sites)
+        lacks = {name: sorted(entry.lacks) for name, entry in self.sites.items() if entry.lacks}
+        values |= {"lacks": lacks} if lacks else {}
         values["classes"] = None if self.classes is None else sorted(self.classes, key=str)
         return hashlib.sha256(msgspec.json.encode(values, order="deterministic")).hexdigest()
 

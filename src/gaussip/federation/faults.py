@@ -12,8 +12,8 @@ from gaussip.federation.description import Description
 from gaussip.inference.information import check_size, refuse_nonlinear
 from gaussip.mixture.covariance_types import UNSCALABLE, letters_of
 from gaussip.rows.basis import check_keep
-from gaussip.rows.checks import check_unlabelled_weight
-from gaussip.rows.labels import check_components_per_class
+from gaussip.rows.checks import check_unlabelled_weight, is_unlabelled
+from gaussip.rows.labels import EITHER, check_components_per_class
 from gaussip.settings import MOMENTS, SETTINGS, broken
 from gaussip.starts.mixtures import checked
 
@@ -44,6 +44,8 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
                 yield ("sites", site, "address"), str(error)
         for name in set(entry.lacks) - set(d.features):
             yield ("sites", site, "lacks"), f"site {site} lacks {name!r}, which is not among the features"
+        if d.features and set(entry.lacks) >= set(d.features):
+            yield ("sites", site, "lacks"), f"site {site} lacks every feature: a site without rows takes no part"
     for name in d.features:
         if all(name in d.sites[site].lacks for site in d.names):
             yield "features", f"no site has {name!r}: all lack it"
@@ -100,6 +102,11 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
     if isinstance(d.components_per_class, dict):
         for name in set(d.components_per_class) - set(map(str, d.classes or ())):
             yield "components_per_class", f"components_per_class has {name!r}, which is not among the classes"
+    for known in d.classes or ():
+        if isinstance(known, str) and (EITHER in known or is_unlabelled(known) or known != known.strip()):
+            yield "classes", f"a class cannot be named {known!r}: in a table that stands for none, or for several"
+    if d.classes is None and d.components_per_class != 1:
+        yield "components_per_class", "components_per_class needs labels and classes"
     if d.classes is not None and not 0 < len(set(d.classes)) == len(d.classes) <= d.most:
         yield "classes", f"classes must be different names, at most one for each of the {d.most} components"
     if d.start == "labels" and (d.classes is None or (d.components_per_class == 1 and len(d.classes) != d.most)):
@@ -111,7 +118,7 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
         if not re.fullmatch(r"[0-9a-f]{12}@\d{1,12}", before):
             yield "going_on_from", f"{before!r} is not a run and round to go on from"
     checks: dict[str, Callable[[], object]] = {
-        "components_per_class": lambda: check_components_per_class(d.components_per_class),
+        "components_per_class": lambda: _check_owners(d),
         "covariance_type": lambda: refuse_nonlinear(d.covariance_type) if d.intervals != "none" else None,
         "unlabelled_weight": lambda: check_unlabelled_weight(d.unlabelled_weight, d.labels is not None),
         "intervals": lambda: check_size(d.most, d.n_features) if d.intervals != "none" else None,
@@ -134,6 +141,13 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
         except ValueError as error:  # rows of different lengths
             yield "start", str(error)
     yield from _unreachable(d)
+
+
+def _check_owners(d: Description) -> None:
+    """Refuse more components of classes than there are components."""
+    check_components_per_class(d.components_per_class)
+    if d.classes is not None and len(d.classes) <= d.most:
+        d.owners()
 
 
 def _revealing(d: Description) -> Iterator[tuple[str, str]]:

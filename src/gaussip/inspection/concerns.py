@@ -13,9 +13,9 @@ from gaussip.inspection.units import Apart, Place, Ratio
 from gaussip.inspection.values import Values
 from gaussip.rows.cells import about_pairs
 
-CODE = "code for missing"
+CODE, CONSTANT = "code for missing", "constant"
 ORDER = (
-    CODE, "never recorded", "constant", "few values", "heap", "other units",
+    CODE, "never recorded", CONSTANT, "few values", "heap", "other units",
     "never observed together", "few labelled rows",
 )  # fmt: skip
 
@@ -89,7 +89,7 @@ def constant(feature: str, sites: tuple[Any, ...], values: Values, varies: bool,
     elif own:
         remedy = f"if it was filled in, leave the cells empty; if it is so at all sites, {_left_out(feature, own)}"
     return Concern(
-        "constant", (feature,), sites,
+        CONSTANT, (feature,), sites,
         {"value": value, "cells": values.n, "everywhere": not varies},
         f"{value:.10g} in all {values.n} cells" + ", while it varies at other sites" * varies, remedy,
     )  # fmt: skip

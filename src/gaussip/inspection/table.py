@@ -121,19 +121,20 @@ def check_table(
     )  # fmt: skip
 
 
-def warn_of_codes(X: Any, sites: Any = None) -> None:
-    """Warn of what looks like codes for missing cells in rows (n, p), where it is the least or the largest number."""
+def warn_of_columns(X: Any, sites: Any = None, *, constants: bool = True) -> None:
+    """Warn of columns of rows (n, p) that are constant, or whose least or largest number looks like a code."""
     table, columns = as_table(X)
     codes, names = site_of_rows(sites, len(table))
     places = places_of_sites(codes)
     for j in range(table.shape[1]):
         there = table[~np.isnan(table[:, j]), j]
-        if not there.size or not np.isin([there.min(), there.max()], KNOWN_CODES).any():
+        ends = [there.min(), there.max()] if there.size else []
+        if not ends or (ends[0] < ends[1] and not np.isin(ends, KNOWN_CODES).any()):
             continue
         parts = [Values.of(table[rows, j]) for rows in places]
         for concern in concerns_of(column_name(j, columns), parts, names.tolist()):
-            if concern.name == concerns.CODE:
-                where = "" if sites is None else f" at site {some(concern.sites)}"
+            if concern.name in ((concerns.CODE, concerns.CONSTANT) if constants else (concerns.CODE,)):
+                where = "" if sites is None or ends[0] == ends[1] else f" at site {some(concern.sites)}"
                 text = f"{concern.features[0]!r}{where}: {concern.sentence}; {concern.remedy}"
                 warnings.warn(text, MissingCellsWarning, stacklevel=2)
 

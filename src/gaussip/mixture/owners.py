@@ -10,6 +10,16 @@ import numpy as np
 from gaussip.arrays import NDArray
 
 
+def free_outcome(classes: NDArray) -> Any:
+    """What rows of free components are called beside these classes: none, or -1 where they are numbers."""
+    if classes.dtype.kind not in "UO":
+        return -1
+    name = "none"
+    while name in classes.tolist():
+        name = f"({name})"
+    return name
+
+
 def component_names(classes: Sequence[Any], class_of_component: NDArray) -> list[str]:
     """How people see the components: by class where they have one, else by number."""
     known = [str(name) for name in classes]

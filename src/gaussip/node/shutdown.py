@@ -7,6 +7,7 @@ from gaussip import errors
 from gaussip.errors import CollapseError, GaussipError, PausedError, worded
 from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.federation.faults import as_key
+from gaussip.mixture import validity
 from gaussip.node.board import Board, Standing
 from gaussip.node.journal import Journal
 from gaussip.node.logs import Logs
@@ -100,7 +101,7 @@ def record_of(error: GaussipError) -> dict[str, Any]:
     kept: dict[str, Any] = {"error": type(error).__name__, "text": error.worded(as_key), "fields": error.fields()}
     if isinstance(error, CollapseError):
         kept["collapse"] = [error.site, error.component, error.round, error.cause, error.label, error.column]
-        kept["remedy"] = REMEDY if error.column is None else worded(error.remedy, as_key)
+        kept["remedy"] = REMEDY if error.remedy in (None, validity.REMEDY) else worded(error.remedy, as_key)
     return kept
 
 

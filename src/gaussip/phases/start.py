@@ -108,7 +108,7 @@ class StartPhase(Computation):
         reg = task.reg_covar / (scale * np.ones(task.n_features)) ** 2
         best = yield from over(
             task.numbers, facts, task.seed, reg, task.min_count, task.shrinkage, task.owners,
-            task.algorithm.covariance_type,
+            task.algorithm.covariance_type, task.classes,
         )  # fmt: skip
         self.selection = selection = Selection.of([best], facts.unit, task.criterion, task.features)
         place = 0

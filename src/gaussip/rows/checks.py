@@ -76,8 +76,15 @@ def check_row_weights(sample_weight: Any, n_rows: int) -> NDArray | None:
         raise DataError(
             Text("{sample_weight} has shape {shape}; {n} rows need ({n},)", shape=weights.shape, n=n_rows)
         )
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise DataError(Text("{sample_weight} has entries that are negative or not finite (NaN, infinity)"))
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if bad.size:
+        raise DataError(
+            Text(
+                "{sample_weight} has {n} entries that are negative or not finite (NaN, infinity), the first in row "
+                "{row} (counted from 1)", n=bad.size, row=int(bad[0]) + 1,
+            ),
+            row=int(bad[0]) + 1, remedy="correct them; a row of weight 0 counts nothing",
+        )  # fmt: skip
     return weights
 
 

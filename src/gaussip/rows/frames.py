@@ -113,10 +113,12 @@ def refuse_words(X: Any) -> None:
             wrong = [0] if dates else []
         if wrong:
             row, cell = wrong[0] + 1, str(cells[wrong[0]])
+            column = f"if the column is y, sites or sample_weight say so (sites={name!r}), else leave it out"
+            few = not dates and len(wrong) < len(cells) / 2
             raise DataError(
                 f"column {name!r} holds {cell!r} in row {row} (counted from 1), which is not a number",
                 column=str(name), row=row,
-                remedy=f"if it is y, sites or sample_weight say so (sites={name!r}), else leave it out",
+                remedy="correct it, or make it NaN if the cell is missing" if few else column,
             )  # fmt: skip
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from gaussip.arrays import NDArray, namespace, to_numpy
 from gaussip.kernels.array.algebra import about_means
-from gaussip.kernels.array.reference import features_of
+from gaussip.kernels.array.reference import feature_blocks, features_of
 from gaussip.mixture.owners import Owners
-from gaussip.mixture.theta import Theta, broadcast
+from gaussip.mixture.theta import Theta, broadcast, width
 from gaussip.rows.moments import Moments, moments
 from gaussip.rows.rows import Rows
 
@@ -104,7 +104,15 @@ class Held:
     @cached_property
     def class_counts(self) -> NDArray:
         """Labelled rows by class, (M, C)."""
-        return self.by_class(np.zeros((self.n_classes, self.values[0].shape[1])))[0][..., 0]
+        if self._summed:
+            return self.by_class(np.zeros((self.n_classes, self.values[0].shape[1])))[0][..., 0]
+        assert self.labels is not None
+        ones: Sequence[None] | Sequence[NDArray] = [None] * len(self.labels) if self.weights is None else self.weights
+        C = self.n_classes
+        return np.array([
+            np.bincount(y[(y >= 0) & (y < C)], None if v is None else v[(y >= 0) & (y < C)], C)
+            for y, v in zip(self.labels, ones, strict=True)
+        ], dtype=float)  # fmt: skip
 
     def by_class(self, about: NDArray) -> tuple[NDArray, NDArray]:
         """The sums (M, C, f) of the labelled rows by class, the squares and products about points (C, p).
@@ -123,11 +131,13 @@ class Held:
             v = np.ones(len(x)) if self.weights is None else self.weights[m]
             for c, point in enumerate(about):
                 mine = y == c
-                z, there = x[mine] - point, ~np.isnan(x[mine])
-                part = features_of(np.where(there, z, 0.0)) @ v[mine]
+                z, weights, there = x[mine] - point, v[mine], ~np.isnan(x[mine])
+                part = np.zeros(width(len(point)))
+                for block in feature_blocks(*z.shape):
+                    part += features_of(np.where(there[block], z[block], 0.0)) @ weights[block]
                 part[1 : 1 + len(point)] += part[0] * point
                 parts.append(part)
-                seen.append(v[mine] @ there)
+                seen.append(weights @ there)
         return np.stack(parts).reshape(*shape, -1), np.stack(seen).reshape(*shape, -1)
 
     def of_class(self, number: int) -> Held:

@@ -16,6 +16,7 @@ from gaussip.rows.groups import Allowed
 from gaussip.settings import check
 
 Sets: TypeAlias = tuple[tuple[int, ...], ...]
+EITHER = "|"  # in tables, between the classes of a label that is one of several
 
 
 class Labels(NamedTuple):
@@ -44,13 +45,11 @@ def encode_labels(
     cells = [_as_set(v) for v in column]
     if all(v is None for v in cells):
         check_unlabelled_weight(unlabelled_weight, labelled=False)
+        if components_per_class != 1:
+            text = Text("{components_per_class:{given!r}} needs labels: no row has one", given=components_per_class)
+            raise LabelError(text, setting="components_per_class", remedy=Text("give {y}, or leave it out"))
         return Labels(None, (), np.empty(0, dtype=int), Owners(()))
-    if frozenset() in cells:
-        raise LabelError(
-            Text("{y} has an empty set of classes in row {row}, counted from 1", row=cells.index(frozenset()) + 1),
-            row=cells.index(frozenset()) + 1,
-            remedy="a set names the classes that a row may be of; leave the cell empty where all may be",
-        )
+    _refuse_unnamed(cells)
     classes = _classes([name for v in cells if v is not None for name in v])
     number = {name: c for c, name in enumerate(classes.tolist())}
     owners = owners_of(classes.tolist(), n_components, components_per_class)
@@ -143,6 +142,27 @@ def _classes(names: list[Any]) -> NDArray:
             )
         seen = seen.astype(int)
     return np.unique(seen)
+
+
+def _refuse_unnamed(cells: Sequence[frozenset[Any] | None]) -> None:
+    """Refuse sets without a class, or with one that stands for none, and names that a table would read as sets."""
+    for row, names in enumerate(cells, 1):
+        if names is None:
+            continue
+        if not names or any(map(is_unlabelled, names)):
+            what = "a set of classes with one that has no name (or is -1)" if names else "an empty set of classes"
+            raise LabelError(
+                Text("{y} has {what} in row {row}, counted from 1", what=what, row=row), row=row,
+                remedy="a set names the classes that a row may be of; leave the cell empty where all may be",
+            )  # fmt: skip
+        several = next((name for name in names if isinstance(name, str) and EITHER in name), None)
+        if several is not None:
+            raise LabelError(
+                Text("{y} has the label {name!r} in row {row}, counted from 1", name=several, row=row), row=row,
+                label=several,
+                remedy=f"a class's name has no {EITHER!r}, which stands between classes in tables; give the set "
+                f"{{{', '.join(repr(part.strip()) for part in several.split(EITHER))}}}",
+            )  # fmt: skip
 
 
 def _refuse_unlabelled_classes(found: Sequence[tuple[int, ...] | None], classes: NDArray) -> None:

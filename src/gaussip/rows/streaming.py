@@ -6,6 +6,7 @@ find each site's mean row and the sums of its labelled rows. Then every round is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from gaussip.rows.checks import (
     check_cells,
     check_row_weights,
     check_sites_filled,
+    column_name,
 )
 from gaussip.rows.chunks import Chunks, of_array
 from gaussip.rows.labels import encode_labels, is_labelled, label_column
@@ -43,9 +45,9 @@ def by_name(X: Any) -> bool:
 class _Site(NamedTuple):
     """What the first pass knows of a site."""
 
-    sample: NDArray  #: (s, p)
-    weights: NDArray  #: (s,), each row's for all those it stands for
-    sample_labels: NDArray  #: (s,)
+    sample: _Drawn  #: with weights, each row's for all those it stands for
+    by_label: _Drawn  #: the same, with as many labelled rows as can be
+    incomplete: bool  #: whether cells are missing
     labels: list[Any]  #: distinct, without the unlabelled
     mass: float
     n_empty: int  #: rows without a cell
@@ -77,7 +79,7 @@ def prepare_on_disk(
     sources, names = _by_site(X, y, sites, sample_weight)
     W = mixing_weights(network, names.tolist(), mixing, seed)
     seen = [_first_pass(source, name, seed) for source, name in zip(sources, names.tolist(), strict=True)]
-    widths = sorted({site.sample.shape[1] for site in seen})
+    widths = sorted({site.sample.rows.shape[1] for site in seen})
     if len(widths) > 1:
         raise DataError(f"sites have different numbers of columns ({some(widths)}); all need the same features")
     check_sites_filled(np.array([site.mass for site in seen]), names.tolist())
@@ -96,11 +98,26 @@ def prepare_on_disk(
         [source.prepared(encode) for source in sources], n_components=n_components, device=device,
         unlabelled_weight=unlabelled_weight, allowed=labels.allowed,
     )  # fmt: skip
+    # starts take the labelled rows from the sample unless their sums are known
+    apart = labels.allowed is not None or any(site.incomplete for site in seen)
+    samples = [site.by_label if apart else site.sample for site in seen]
+    _check_sampled(samples)
     return Problem(
-        rows, [site.sample for site in seen], [site.weights for site in seen],
-        None if labels.codes is None else [encode(site.sample_labels) for site in seen], names, labels.classes,
+        rows, [sample.rows for sample in samples], [sample.weights for sample in samples],
+        None if labels.codes is None else [encode(sample.labels) for sample in samples], names, labels.classes,
         labels.owners, W,
     )  # fmt: skip
+
+
+def _check_sampled(samples: Sequence[_Drawn]) -> None:
+    """Refuse features so rarely observed that no row drawn for the starts has them."""
+    drawn = np.sum([(~np.isnan(sample.rows)).any(axis=0) for sample in samples], axis=0)
+    for j in np.flatnonzero(drawn == 0).tolist():
+        raise DataError(
+            f"{column_name(j, None)!r} is observed in so few rows that none is among the {SAMPLE_ROWS} of each site "
+            "that starts are found from",
+            column=column_name(j, None), remedy="leave it out, or give the rows as an array in memory",
+        )  # fmt: skip
 
 
 def _check_observed(seen: Sequence[_Site], names: NDArray) -> None:
@@ -139,9 +156,11 @@ def _first_pass(source: Chunks, name: Any, seed: int) -> _Site:
     """Check one site's rows, and draw some of them."""
     rng = np.random.default_rng(seed)
     kept: _Drawn | None = None
+    known: _Drawn | None = None  # labelled rows, of which few may be among those drawn of all
     labels: dict[Any, None] = {}
-    seen, mass, n_empty, first_empty = 0, 0.0, 0, 0
+    seen, mass, n_empty, first_empty, n_known = 0, 0.0, 0, 0, 0
     both: NDArray | float = 0.0
+    incomplete = False
     for chunk in source:
         n, p = chunk.values.shape
         if kept is not None and kept.rows.shape[1] != p:
@@ -155,20 +174,33 @@ def _first_pass(source: Chunks, name: Any, seed: int) -> _Site:
             raise DataError(text, site=name, column=error.column) from None
         v = np.ones(n) if chunk.weights is None else chunk.weights
         y = np.full(n, None) if chunk.labels is None else chunk.labels.astype(object)
-        labels |= dict.fromkeys(label for label in y.tolist() if is_labelled(label))
+        labelled = _labelled(y)
+        labels |= dict.fromkeys(y[labelled].tolist())
         there = observed_rows(chunk.values)
         if not there.all():
             first_empty = first_empty if n_empty else seen + int((~there).argmax())
             n_empty += int((~there).sum())
-        kept = _Drawn(rng.random(n)[there], chunk.values[there], v[there], y[there]).after(kept)
+        drawn = _Drawn(rng.random(n), chunk.values, v, y)
+        kept, known = drawn.where(there).after(kept), drawn.where(there & labelled).after(known)
+        n_known += int((there & labelled).sum())
         both = both + together(chunk.values, v)
+        incomplete = incomplete or bool(np.isnan(chunk.values[there]).any())
         seen, mass = seen + n, mass + float(v[there].sum())
     if not seen or kept is None:
         raise DataError(f"site {name!r} has no rows", site=name)
     if seen == n_empty:
         raise DataError(f"site {name!r}: no cell of its rows is observed", site=name, remedy="leave it out")
-    weights = kept.weights * ((seen - n_empty) / len(kept.rows))
-    return _Site(kept.rows, weights, kept.labels, list(labels), mass, n_empty, first_empty, np.asarray(both))
+    assert known is not None
+    others = kept.where(~_labelled(kept.labels)).for_all(seen - n_empty - n_known)
+    return _Site(
+        kept.for_all(seen - n_empty), known.for_all(n_known).after(others, math.inf), incomplete, list(labels), mass,
+        n_empty, first_empty, np.asarray(both),
+    )  # fmt: skip
+
+
+def _labelled(labels: NDArray) -> NDArray:
+    """Which cells hold a label."""
+    return np.array([is_labelled(label) for label in labels.tolist()], dtype=bool)
 
 
 class _Drawn(NamedTuple):
@@ -179,12 +211,20 @@ class _Drawn(NamedTuple):
     weights: NDArray  # (s,)
     labels: NDArray  # (s,)
 
-    def after(self, before: _Drawn | None) -> _Drawn:
-        """These rows after others, as many as are wanted."""
+    def where(self, chosen: NDArray) -> _Drawn:
+        """Some of these rows."""
+        return _Drawn(*(part[chosen] for part in self))
+
+    def for_all(self, n_rows: int) -> _Drawn:
+        """Each row with the weight of all those that it stands for."""
+        return self._replace(weights=self.weights * (n_rows / max(len(self.rows), 1)))
+
+    def after(self, before: _Drawn | None, most: float = SAMPLE_ROWS) -> _Drawn:
+        """These rows after others, at most so many."""
         parts = (
             [np.concatenate(both) for both in zip(before, self, strict=True)] if before is not None else list(self)
         )
-        if len(parts[0]) > SAMPLE_ROWS:
+        if len(parts[0]) > most:
             chosen = np.sort(np.argpartition(parts[0], SAMPLE_ROWS)[:SAMPLE_ROWS])
             parts = [part[chosen] for part in parts]
         return _Drawn(*(part.copy() for part in parts))

@@ -15,10 +15,9 @@ import pyarrow.compute
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, MissingCellsWarning, NetworkError, some
 from gaussip.rows.checks import check_cells
+from gaussip.rows.labels import EITHER
 from gaussip.rows.missing_codes import NO_CODES, Codes
 from gaussip.rows.table_files import read_table
-
-EITHER = "|"  # between the classes of a label that is one of several
 
 
 class Columns(NamedTuple):

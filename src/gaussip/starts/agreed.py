@@ -39,7 +39,8 @@ def ask_start(facts: Facts, wish: Wish) -> Replicated[Theta]:
         )
     if labelled and wish.owners is not None and not wish.owners.single:
         shared = Shared(wish.owners, wish.n_components, wish.names)
-        theta = yield from ask_within(facts, shared, wish.seed, wish.min_count)
+        classes = yield from ask_classes(facts, wish.min_count)
+        theta = yield from ask_within(facts, classes, shared, wish.seed, wish.min_count)
     elif wish.kind == "labels":
         theta = from_classes((yield from ask_classes(facts, wish.min_count)), wish.n_components)
     else:

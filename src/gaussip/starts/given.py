@@ -88,7 +88,7 @@ def found(
     def all_starts() -> Replicated[list[Theta]]:
         facts = yield from _asked(held, regularised.min_count, classes, features)
         if init_params == "search":
-            return (yield from _searched(facts, n_components, seeds, regularised, held.owners))
+            return (yield from _searched(facts, n_components, seeds, regularised, held.owners, classes))
         thetas = []
         for seed in seeds[:1] if init_params == "labels" else seeds:
             wish = Wish(init_params, n_components, seed, regularised.min_count, held.owners, tuple(classes))
@@ -109,14 +109,19 @@ def _asked(
 
 
 def _searched(
-    facts: Facts, n_components: int, seeds: Sequence[int], regularised: Regularised, owners: Owners | None
+    facts: Facts,
+    n_components: int,
+    seeds: Sequence[int],
+    regularised: Regularised,
+    owners: Owners | None,
+    classes: Sequence[Any],
 ) -> Replicated[list[Theta]]:
     """The best of many starts, for each seed."""
     reg, numbers, thetas = regularised.reg_covar / facts.spread**2, range(n_components, n_components + 1), []
     for seed in seeds:
         best = yield from over(
             numbers, facts, seed, reg, regularised.min_count, regularised.shrinkage, owners,
-            regularised.covariance_type,
+            regularised.covariance_type, classes,
         )  # fmt: skip
         thetas.append((yield from confirmed(best.mixtures[0].theta, facts.unit)))
     return thetas

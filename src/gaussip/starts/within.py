@@ -11,7 +11,7 @@ from gaussip.errors import StartError
 from gaussip.exchange.questions import Ask, Replicated
 from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta
-from gaussip.starts.facts import Classes, Facts, ask_classes
+from gaussip.starts.facts import Classes, Facts
 from gaussip.starts.lloyd import Groups, ask_groups
 from gaussip.starts.mixtures import from_groups
 
@@ -26,9 +26,8 @@ class Shared(NamedTuple):
     names: tuple[Any, ...] = ()  #: of the classes, for messages
 
 
-def ask_within(facts: Facts, shared: Shared, seed: int, min_count: int) -> Replicated[Theta]:
+def ask_within(facts: Facts, classes: Classes, shared: Shared, seed: int, min_count: int) -> Replicated[Theta]:
     """A mixture in standard units: the components of each class from its labelled rows, free ones from all rows."""
-    classes = yield from ask_classes(facts, min_count)
     n_free = shared.n_components - shared.owners.owned
     parts, labelled = [], classes.counts.sum()
     for c, count in enumerate(shared.owners.counts):

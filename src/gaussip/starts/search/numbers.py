@@ -4,8 +4,8 @@ It always begins at the fewest components there can be, so that what is found fo
 the numbers wanted begin or end.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,7 @@ def over(
     shrinkage: float = 0.0,
     owners: Owners | None = None,
     covariance_type: str = FULL,
+    names: Sequence[Any] = (),
     look: Callable[[int], None] = lambda K: None,
 ) -> Replicated[Best]:
     """The search that all sites run; see `gaussip.starts.search.climb`.
@@ -51,12 +52,14 @@ def over(
     reg : (p,), added to every variance, in standard units
     shrinkage : the share of every covariance taken from the covariance within groups of rows
     owners : the components of each class
+    names : of the classes, for messages
     look : called with each K before it is looked at, from the fewest on
     """
-    several = owners is not None and not owners.single
+    names = tuple(names)
     classes = (yield from ask_classes(facts, min_count)) if facts.class_counts.any() else None
     labelled = 0 if classes is None else int(np.flatnonzero(classes.counts).max(initial=-1)) + 1
-    if several and owners is not None:
+    several = owners is not None and not owners.single
+    if owners is not None and several:
         labelled = owners.owned
     share = facts.seen / facts.rows if facts.incomplete else 1.0
     kind = named(covariance_type)
@@ -68,11 +71,18 @@ def over(
         if shrinkage:
             (groups,) = yield from ask_groups(facts, K, seed, min_count)
             rule = plain._replace(shrinkage=shrinkage, target=groups.scatters.sum(axis=0) / groups.counts.sum())
-        if several and owners is not None:
-            starts = [] if fewer is None else [split(fewer, k) for k in range(K - 1)]
+        if owners is not None and several:
+            assert classes is not None
+            starts, why = [] if fewer is None else [split(fewer, k) for k in range(K - 1)], None
             for draw in range(DRAWS):
-                theta = yield from ask_within(facts, Shared(owners, K), seed + draw, min_count)
-                starts.append(theta)
+                try:
+                    theta = yield from ask_within(facts, classes, Shared(owners, K, names), seed + draw, min_count)
+                except StartError as error:  # k-means may find the groups from other centres
+                    why = error
+                else:
+                    starts.append(theta)
+            if not starts and why is not None:
+                raise why
             return (yield from best_of(starts, rule, labelled))
         try:
             grouped = yield from ask_groups(facts, K, seed, min_count, best=False)
