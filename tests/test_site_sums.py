@@ -159,3 +159,19 @@ def test_a_site_put_back_before_any_exchange_goes_on_exactly(name, dataset, tmp_
         log.totals("start", 9999)
     with pytest.raises(FederationError, match="not the one it began with"):
         Program(task, 1, rows[1], None, proved[1], bytes(32), log).resume("closing", made[1].exchanges, [], kept.get)
+
+
+def test_a_given_start_does_not_hide_that_few_rows_have_no_label(dataset):
+    """What is left of the sum of all rows without those of the classes would be theirs."""
+    start = Theta(np.full(3, 1 / 3), np.eye(3), np.stack([np.eye(3)] * 3))
+    task = make_task(NAMES, **settings("masked", start=start, max_rounds=5, min_count=5))
+    few = [
+        rows._replace(labels=np.array(c))
+        for rows, c in zip(local_data(dataset), dataset.by_site(dataset.classes), strict=True)
+    ]
+    few[2].labels[0] = -1
+    for program in run_all(task, few):
+        assert "1 row has no label at all sites together, fewer than min_count=5" in str(program.failure)
+        assert "fit" not in program.results
+    few[2].labels[:5] = -1
+    assert all(program.failure is None for program in run_all(task, few))

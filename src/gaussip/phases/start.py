@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gaussip.algorithms.base import SUMS
 from gaussip.arrays import NDArray
 from gaussip.errors import StartError
 from gaussip.exchange.questions import Replicated
@@ -16,7 +17,15 @@ from gaussip.phases.task import Task
 from gaussip.rows.moments import mean_covariance
 from gaussip.selection.components import Selection, refuse_range
 from gaussip.starts.agreed import Wish, ask_start, confirmed
-from gaussip.starts.facts import COUNTS, PRECISE, Facts, ask_facts, ask_pairs, refuse_few_labelled
+from gaussip.starts.facts import (
+    COUNTS,
+    PRECISE,
+    Facts,
+    ask_facts,
+    ask_pairs,
+    refuse_few_labelled,
+    refuse_few_unlabelled,
+)
 from gaussip.starts.lloyd import SEEDS
 from gaussip.starts.search import over
 
@@ -48,10 +57,10 @@ class FactsPhase(Computation):
 
     @classmethod
     def begin(cls, context: Context, results: dict[str, Any]) -> FactsPhase | None:
-        """Where anything depends on it: masked, from a given start, needs nothing."""
+        """Where anything depends on it: masked, from a given start without labels, needs nothing."""
         task = context.task
         located = task.scale or (context.resumed is None and isinstance(task.start, str))
-        if not (located or task.needs_mass):
+        if not (located or task.needs_mass or task.n_classes):
             return None
         asked = _ask_facts(task, located)
         return cls(context, results, asked, held_by(context), most_words_of_facts(task))
@@ -60,6 +69,8 @@ class FactsPhase(Computation):
 def _ask_facts(task: Task, located: bool) -> Replicated[Facts]:
     facts = yield from ask_facts(task.n_features, task.n_classes, located, task.min_count, task.features)
     refuse_few_labelled(facts, task.min_count, task.classes)
+    if task.algorithm.source == SUMS:
+        refuse_few_unlabelled(facts, task.min_count)
     facts = yield from ask_pairs(facts)
     owned = 0 if task.owners is None else task.owners.owned
     if task.unlabelled_weight == 0 and not (owned == task.n_components and (facts.class_counts > 0).all()):

@@ -131,15 +131,20 @@ def refuse_few_labelled(facts: Facts, min_count: int, names: Sequence[Any] = ())
             )
 
 
-def ask_classes(facts: Facts, min_count: int) -> Replicated[Classes]:
-    """The labelled rows by class, in standard units; refused where a few unlabelled rows would be what is left."""
+def refuse_few_unlabelled(facts: Facts, min_count: int) -> None:
+    """Refuse a few unlabelled rows: they are what is left of the sum of all rows without those of each class."""
     unlabelled = float(facts.rows - facts.class_counts.sum())
-    if unlabelled > ROUNDED and not enough(unlabelled, min_count):
+    if facts.class_counts.any() and unlabelled > ROUNDED and not enough(unlabelled, min_count):
         raise LabelError(
             f"{unlabelled:g} row{'s have' if unlabelled > 1 else ' has'} no label at all sites together, fewer than "
             f"min_count={min_count}: the sums of all rows and of each class would reveal too much of them",
             remedy="label them, or leave these rows out",
         )
+
+
+def ask_classes(facts: Facts, min_count: int) -> Replicated[Classes]:
+    """The labelled rows by class, in standard units; refused where a few unlabelled rows would be what is left."""
+    refuse_few_unlabelled(facts, min_count)
     unit, rows, counts = facts.unit, float(facts.rows), facts.class_counts
     p = len(facts.mean)
     if facts.incomplete:
