@@ -132,7 +132,7 @@ def test_the_figure_shows_features_with_warnings_first():
 
 
 def description(features, **more):
-    lines = ['name = "trial"', "components = 3", f"features = {json.dumps(features)}"]
+    lines = ['name = "trial"', 'reveals = "site moments"', "components = 3", f"features = {json.dumps(features)}"]
     lines += [f"{key} = {value}" for key, value in more.items()]
     lines += [f'[sites.{name}]\naddress = "127.0.0.1:{7440 + m}"' for m, name in enumerate(NAMES)]
     return of_text("\n".join(lines).replace('Chur]', 'Chur]\nlacks = ["x2"]') + "\n")  # fmt: skip

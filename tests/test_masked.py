@@ -227,4 +227,9 @@ def test_what_a_simulation_says_was_exchanged_is_what_sites_exchange():
         algorithm = make("masked", 1.0, min_count=min_count)
         run = simulate(algorithm, start, Rows.of_sites(X), task.W, max_rounds=6, tol=0.0, reg_covar=1e-6)
         sums = (programs[0].exchanges, run.history.exchanges[-1] - 2)  # a simulation counts keys too
-        assert sums == ((6 + more) * 2, (6 + more) * 2)
+        assert sums == ((1 + 6 + more) * 2, (6 + more) * 2)  # sites also count rows with missing cells
+        given = {"weights_init": start.weights, "means_init": start.means, "covariances_init": start.covariances}
+        mixture = NetworkGaussianMixture(3, network="ring", max_rounds=6, tol=0.0, min_count=min_count, **given)
+        with pytest.warns(ConvergenceWarning):
+            mixture.fit(np.concatenate(X), sites=np.repeat(np.arange(4), [len(one) for one in X]))
+        assert mixture.history_["exchanges"][-1] - 2 == programs[0].exchanges

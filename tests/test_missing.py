@@ -175,7 +175,7 @@ def test_masked_is_pooled_em_where_one_site_lacks_a_column(network, labelled):
     X[data.sites == 1, 2] = np.nan
     there = ~np.isnan(X).all(axis=1)
     X, labels, sites = X[there], data.labels[there], data.sites[there]
-    settings = {"tol": 1e-12, "max_rounds": 5000, "random_state": 0}
+    settings = {"tol": 1e-12, "max_rounds": 5000, "random_state": 0, "min_count": 1}
     pooled = NetworkGaussianMixture(3, algorithm="em", **settings).fit(X, labels, sites=sites)
     masked = NetworkGaussianMixture(3, network=network, **settings).fit(X, labels, sites=sites)
     at_sites = Theta(masked.site_weights_, masked.site_means_, masked.site_covariances_)
@@ -229,9 +229,9 @@ def test_rows_without_a_cell_count_nothing_and_are_reported():
     X = holes(rng.normal(size=(300, 3)) + rng.integers(2, size=(300, 1)) * 6, 0.2, rng)
     empty = np.insert(X, [10, 50], np.nan, axis=0)
     sites = np.arange(300) % 3
-    plain = NetworkGaussianMixture(2, random_state=0).fit(X, sites=sites)
+    plain = NetworkGaussianMixture(2, random_state=0, min_count=1).fit(X, sites=sites)
     with pytest.warns(MissingCellsWarning, match=r"2 rows have no observed feature and count nothing .*row 11"):
-        other = NetworkGaussianMixture(2, random_state=0).fit(empty, sites=np.insert(sites, [10, 50], 1))
+        other = NetworkGaussianMixture(2, random_state=0, min_count=1).fit(empty, sites=np.insert(sites, [10, 50], 1))
     np.testing.assert_array_equal(pack(plain._theta()), pack(other._theta()))
     np.testing.assert_allclose(other.predict_proba(empty)[10], other.weights_)
 
@@ -244,6 +244,8 @@ def test_features_that_nobody_observed_are_refused_by_name():
         NetworkGaussianMixture(1).fit(X.assign(bmi=np.nan), sites=sites)
     few = X.assign(bmi=X.bmi.where(np.arange(90) < 4))
     with pytest.raises(DataError, match="'bmi' is observed in 4 rows of all sites together, fewer than min_count=5"):
+        NetworkGaussianMixture(1, algorithm="mnem").fit(few, sites=sites)
+    with pytest.warns(MissingCellsWarning, match="4 rows are left out"), pytest.raises(DataError, match="nobody"):
         NetworkGaussianMixture(1).fit(few, sites=sites)
     apart = X.assign(age=X.age.where(sites == 0), bmi=X.bmi.where(sites != 0))
     with pytest.warns(MissingCellsWarning, match="no row of any site has both 'age' and 'bmi'"):
@@ -268,6 +270,7 @@ def test_rows_on_disk_give_what_rows_in_memory_give(tmp_path):
     start = {
         "weights_init": data.truth.weights, "means_init": data.truth.means, "covariances_init": data.truth.covariances
     }  # fmt: skip
+    start["min_count"] = 1
     memory = NetworkGaussianMixture(3, **start).fit(X, data.labels, sites=data.sites)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     disk = NetworkGaussianMixture(3, **start).fit(mapped, data.labels, sites=data.sites)

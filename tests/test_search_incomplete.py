@@ -57,7 +57,7 @@ def by_hand(mixture, X, y):
 @pytest.mark.parametrize(("missing", "sets"), [(True, False), (False, True), (True, True)])
 def test_a_search_with_labels_reports_its_own_likelihood(missing, sets):
     X, y, sites = four_groups(missing, sets)
-    mixture = NetworkGaussianMixture(4, init_params="search", random_state=3, network="ring")
+    mixture = NetworkGaussianMixture(4, init_params="search", random_state=3, network="ring", min_count=1)
     mixture.fit(X, as_given(y), sites=sites)
     assert mixture.lower_bound_ == pytest.approx(by_hand(mixture, X, y), abs=1e-5)
     np.testing.assert_allclose(mixture.weights_, 0.25, atol=0.04)
@@ -74,7 +74,7 @@ def test_a_search_with_labels_reports_its_own_likelihood(missing, sets):
 
 def test_more_components_are_never_less_likely():
     X, y, sites = four_groups(missing=True, sets=False)
-    found = choose_components(X, as_given(y), sites=sites, at_least=2, at_most=5, random_state=0)
+    found = choose_components(X, as_given(y), sites=sites, at_least=2, at_most=5, random_state=0, min_count=1)
     assert found.n_components == 4
     heights = [line.log_likelihood for line in found.lines]
     assert np.all(np.diff(heights) > 0)

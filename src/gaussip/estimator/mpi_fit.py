@@ -91,7 +91,7 @@ def fit(
     run(program, exchange, lambda program: watch(program.round))
     if program.failure is not None:  # at all ranks, in the same round
         raise program.failure
-    mass = float(local.rows(task, task.n_components).mass[0])
+    mass = float(program.local.rows(task, task.n_components).mass[0])
     gathered = _gathered(communicator, program.results["fit"], exchange.bytes_sent, mass)
     if gathered is None:
         return False

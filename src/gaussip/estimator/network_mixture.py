@@ -230,10 +230,13 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
             algorithm = algorithms.make("em", *settings)
         refuse_unpooled_sums(algorithm, self.weighting)
         seeds = seeds_of(self.random_state, self.n_init)
-        problem = prepared(self, X, y, sites, sample_weight, seeds[0])
+        asked: list[int] = []
+        problem = prepared(self, X, y, sites, sample_weight, seeds[0], algorithm, asked)
         features = feature_names(self) if hasattr(self, "feature_names_in_") else None
         classes = np.repeat(problem.classes, problem.owners.counts).tolist()
         spending = Spending(problem.W)
+        for words in asked:
+            spending.count(words)
         digest = digest_of(self, algorithm, problem) if self.warm_start else ""
         left = left_off(self, digest) if self._goes_on else None
         begin = self._begin(problem, seeds[1:], spending, features) if left is None else [left.start]

@@ -2,11 +2,15 @@
 
 from typing import Any
 
+from gaussip.algorithms import Algorithm
+from gaussip.algorithms.base import SUMS
+from gaussip.rows.checks import check_cells
 from gaussip.rows.frames import by_column_name, validated
 from gaussip.rows.labels import check_components_per_class
 from gaussip.rows.problem import Problem, prepare
 from gaussip.rows.streaming import on_disk, prepare_on_disk
 from gaussip.settings import SETTINGS, check
+from gaussip.starts.rare import without_rare
 
 
 def check_settings(mixture: Any) -> None:
@@ -16,8 +20,13 @@ def check_settings(mixture: Any) -> None:
     check(**given)
 
 
-def prepared(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, seed: int) -> Problem:
-    """The checked problem, of rows in memory or on disk; the estimator keeps the features' names."""
+def prepared(
+    mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, seed: int, algorithm: Algorithm, asked: list[int]
+) -> Problem:
+    """The checked problem, of rows in memory or on disk; the estimator keeps the features' names.
+
+    In memory, rows are left out as between sites; ``asked`` gets the words of the sums that find them.
+    """
     settings = {
         "n_components": mixture.n_components, "network": mixture.network, "mixing": mixture.mixing, "seed": seed,
         "device": mixture.device, "unlabelled_weight": mixture.unlabelled_weight,
@@ -32,4 +41,7 @@ def prepared(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, seed:
         return problem
     X = validated(mixture, X, reset=True)
     columns = getattr(mixture, "feature_names_in_", None)
+    if algorithm.source == SUMS:
+        check_cells(X, columns)
+        X, y, sites, sample_weight = without_rare(X, y, sites, sample_weight, mixture.min_count, asked.append)
     return prepare(X, y, sites, sample_weight, columns=columns, **settings)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gaussip.errors import FederationError, GaussipError
+from gaussip.errors import FederationError, GaussipError, some
 from gaussip.federation.addresses import split_address
 from gaussip.federation.description import Description
 from gaussip.inference.information import check_size, refuse_nonlinear
@@ -25,6 +25,7 @@ KEYS_OF: dict[str, tuple[str, ...]] = {
     "y": ("labels",),
     "sample_weight": ("weights",),
 }  # where what Python calls so stands in a description
+FEWEST = 3  # sites among which a sum hides one
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")  # a folder, a part of a certificate's name, a key
 
 
@@ -171,6 +172,17 @@ def _revealing(d: Description) -> Iterator[tuple[str, str]]:
             "sums hide a site only among at least three: of two, each can subtract its part and has the other's. "
             f'Write hide = false and reveals = "{MOMENTS}" if these two may know it, or find a third site',
         )
+    for name in d.features if d.reveals != MOMENTS else ():
+        without = [site for site in d.names if name in d.sites[site].lacks]
+        few = min((without, [site for site in d.names if site not in without]), key=len)
+        if 0 < len(few) < FEWEST:
+            does = "lack" if few == without else "have"
+            yield (
+                "features",
+                f"only {some(few)} {does + 's' * (len(few) == 1)} {name!r}: what sums say of "
+                f"{'rows without it' if few == without else 'it'} is theirs, and each can subtract its own part. "
+                f'Write reveals = "{MOMENTS}" if all sites may know so much of them, or leave {name!r} out',
+            )
 
 
 def as_key(setting: str, value: str) -> str:

@@ -34,6 +34,12 @@ def read_local(path: Path, description: Description, site: str) -> LocalData:
     if unexpected:
         text = f"{path} has a column {unexpected[0]!r}, which {site} lacks by the description"
         raise DataError(text, column=unexpected[0], remedy="agree on a description with it, or rename the column")
+    empty = [name for name in d.features if name not in lacks and not table[name].length() > table[name].null_count]
+    if empty:
+        raise DataError(
+            f"column {empty[0]!r} of {path} is empty", column=empty[0],
+            remedy=f'leave the column out, and agree on lacks = ["{empty[0]}"] beside the address of {site}',
+        )  # fmt: skip
     for name in lacks:
         table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
     columns = pick(table, features=d.features, labels=d.labels, weights=d.weights, codes=d.codes)

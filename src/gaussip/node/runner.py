@@ -32,6 +32,7 @@ from gaussip.phases.fit import Fit, Fitted
 from gaussip.phases.fit_by_sums import FitBySums
 from gaussip.phases.program import NAMES, Program, longest_message
 from gaussip.phases.task import LocalData, refuse_few
+from gaussip.starts.rare import about_left_out
 
 
 class SiteRun:
@@ -65,7 +66,7 @@ class SiteRun:
         me = self._names.index(folder.site)
         self._near = Neighbours(task.W, me)
         self._store = RunStore(folder.run)
-        self._rows, self._mass = digest_of(local), float(local.rows(task, task.n_components).mass[0])
+        self._rows = digest_of(local)
         self._store.refuse_other_rows(self._rows)
         self._store.make()
         self._sums = SumsLog(folder.run)
@@ -192,6 +193,10 @@ class SiteRun:
         self._logs.write_audit()
         return entry.exchange
 
+    def _keep_rows(self) -> None:
+        mass = self._program.local.rows(self._task, self._task.n_components).mass
+        self._store.keep_rows(self._rows, float(mass[0]))
+
     def _audit(self, exchange: int, data: bytes, to: tuple[int, ...], mark: str = "") -> None:
         names = [self._folder.description.common_name(self._names[q]) for q in to]
         self._logs.sent(self._run, exchange, len(data), wire.digest(data), names, mark)
@@ -203,7 +208,7 @@ class SiteRun:
                 report_own(self._folder, self._local, self._logs)
             self._meet()
             self._exchange.send_again()
-            self._store.keep_rows(self._rows, self._mass)  # from now on they must stay the same
+            self._keep_rows()  # from now on they must stay the same
             gc.collect()
             gc.freeze()  # what is there now stays: nobody need look at it again and again
             self._phase, self._kept = self._program.phase, dict(self._program.results)
@@ -299,6 +304,10 @@ class SiteRun:
             basis = self._program.results[name]
             components, digest = len(basis.variances), basis.digest()[:12]
             self._logs.event("agreed on a basis", exchange=exchange, components=components, digest=digest)
+        if name == "groups" and self._program.results[name].rows > 0:
+            self._keep_rows()
+            own, all_rows = len(self._local.X) - len(self._program.local.X), float(self._program.results[name].rows)
+            self._logs.event("left rows out", own=own, why=about_left_out(all_rows, self._task.min_count))
         if name == "facts":
             report_facts(self._folder, self._local, self._program.results[name], self._logs)
         if name == "start":

@@ -18,6 +18,7 @@ from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.mixture.theta import Theta
 from gaussip.phases.task import LocalData, Task
 from gaussip.rows.basis import Basis, reduced_names
+from gaussip.rows.rare import Rare
 
 
 class Resumed(NamedTuple):
@@ -95,6 +96,10 @@ class Context:
     def near(self) -> Neighbours:
         """The site's neighbours."""
         return Neighbours(self.task.W, self.index)
+
+    def without(self, rare: Rare) -> Context:
+        """The same without rows that all sites leave out."""
+        return replace(self, local=self.local.without(rare, self.task)) if rare.rows > 0 else self
 
     def reduced(self, basis: Basis) -> Context:
         """The same with the rows in a basis."""

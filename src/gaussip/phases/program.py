@@ -22,6 +22,7 @@ from gaussip.phases.fit import Fit, Fitted
 from gaussip.phases.fit import most_bytes as gossip_bytes
 from gaussip.phases.fit_by_sums import FitBySums
 from gaussip.phases.fit_by_sums import most_words as fit_words
+from gaussip.phases.groups import GroupsPhase
 from gaussip.phases.information import InformationPhase, Summed
 from gaussip.phases.information import most_words as information_words
 from gaussip.phases.keys import Announced, KeysPhase
@@ -32,17 +33,19 @@ from gaussip.phases.summing import Chain, Closing, Confirmed, Confirming, SumsPh
 from gaussip.phases.task import LocalData, Task
 from gaussip.rows.basis import Basis
 from gaussip.rows.checks import column_name
+from gaussip.rows.rare import BINS, HASHES, Rare
 from gaussip.selection import Selection
 from gaussip.settings import REFUSE
 from gaussip.starts.facts import Facts
 
 PHASES: tuple[type[Phase], ...] = (
-    KeysPhase, BasisPhase, FactsPhase, StartPhase, Confirming, FitBySums, Fit, InformationPhase, Closing,
+    KeysPhase, GroupsPhase, BasisPhase, FactsPhase, StartPhase, Confirming, FitBySums, Fit, InformationPhase, Closing,
 )  # fmt: skip
 NAMES = tuple(dict.fromkeys(kind.name for kind in PHASES))
 RESULTS: dict[str, type[Any]] = {
     "chain": Chain,
     "keys": Announced,
+    "groups": Rare,
     "basis": Basis,
     "facts": Facts,
     "start": Agreed,
@@ -55,7 +58,7 @@ RESULTS: dict[str, type[Any]] = {
 
 def longest_message(task: Task) -> int:
     """Bytes that no message of a run exceeds."""
-    questions = [facts_words(task), start_words(task), fit_words(task)]
+    questions = [HASHES * BINS, facts_words(task), start_words(task), fit_words(task)]
     if task.reduction is not None:
         questions.append(basis_words(task.n_features))
     if task.intervals != "none":
@@ -116,8 +119,15 @@ class Program:
 
     def _take(self, name: str, result: Any) -> None:
         self.results[name] = result
+        if name == "groups":
+            self._context = self._context.without(result)
         if name == "basis":
             self._context = self._context.reduced(result)
+
+    @property
+    def local(self) -> LocalData:
+        """The site's rows as the fit takes them."""
+        return self._context.local
 
     def _begin(self, number: int) -> None:
         """The first phase from a number on that this run has; the last one stays where none is left."""

@@ -111,8 +111,8 @@ class SumsPhase(Phase):
         """The present question."""
 
     @abstractmethod
-    def _held(self) -> Held:
-        """The site's rows."""
+    def _held(self) -> Any:
+        """The site's rows, as questions want them."""
 
     @abstractmethod
     def _take(self, total: NDArray) -> None:
@@ -250,7 +250,7 @@ class Computation(SumsPhase):
     """A phase that is a replicated computation."""
 
     def __init__(
-        self, context: Context, results: dict[str, Any], computation: Replicated[Any], held: Held, most_words: int
+        self, context: Context, results: dict[str, Any], computation: Replicated[Any], held: Any, most_words: int
     ) -> None:
         super().__init__(context, results, most_words)
         self._computation, self._rows = computation, held
@@ -261,7 +261,7 @@ class Computation(SumsPhase):
         assert self._question is not None
         return self._question
 
-    def _held(self) -> Held:
+    def _held(self) -> Any:
         return self._rows
 
     def _take(self, total: NDArray) -> None:

@@ -19,6 +19,7 @@ from gaussip.rows.checks import check_mean_weight
 from gaussip.rows.groups import Allowed
 from gaussip.rows.held import Held
 from gaussip.rows.labels import allowed_by
+from gaussip.rows.rare import Grouped, Rare
 from gaussip.rows.rows import Rows
 
 
@@ -38,6 +39,17 @@ class LocalData(NamedTuple):
             [X], None if labels is None else [labels], None if weights is None else [weights], n_components,
             unlabelled_weight=task.unlabelled_weight, allowed=self.allowed(task),
         )  # fmt: skip
+
+    def grouped(self, task: "Task") -> Grouped:
+        """The rows of which others may have too few."""
+        return Grouped.of(self.X, self.labels, self.sets, task.n_classes, self.weights)
+
+    def without(self, rare: Rare, task: "Task") -> "LocalData":
+        """The rows that are not left out."""
+        stay = self.grouped(task).kept(rare.few)
+        X, labels, weights = (None if part is None else part[stay] for part in self[:3])
+        assert X is not None
+        return LocalData(X, labels, weights, self.sets)
 
     def allowed(self, task: "Task") -> Allowed | None:
         """The components of each label; None where label k is component k."""

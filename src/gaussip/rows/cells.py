@@ -35,7 +35,7 @@ def refuse_unobserved(seen: NDArray, rows: float, min_count: int, names: Sequenc
     for j in np.flatnonzero((seen < rows - ROUNDED) & ((seen <= 0) | ~enough(seen, min_count))).tolist():
         name = column_name(j, names)
         if seen[j] <= 0:
-            text = f"nobody observed {name!r}: the column is empty at every site"
+            text = f"nobody observed {name!r}: the column is empty at every site, in all rows that count"
             raise DataError(text, column=name, remedy="leave it out")
         raise DataError(
             f"{name!r} is observed in {seen[j]:g} rows of all sites together, fewer than min_count={min_count}: "

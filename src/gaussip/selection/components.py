@@ -18,6 +18,7 @@ from gaussip.rows.problem import prepare, seeds_of
 from gaussip.selection.criteria import Line, line_of
 from gaussip.settings import check, default
 from gaussip.starts.facts import ask_facts, refuse_few_labelled
+from gaussip.starts.rare import without_rare
 from gaussip.starts.search import Best, over
 from gaussip.tabular import Table
 
@@ -168,6 +169,7 @@ def choose_components(
     if n_classes > at_most:
         text = Text("{n} classes are labelled, more than {at_most:{most}} components", n=n_classes, most=at_most)
         raise LabelError(text, setting="at_most")
+    rows, y, sites, sample_weight = without_rare(rows, y, sites, sample_weight, min_count)
     problem = prepare(
         rows, y, sites, sample_weight, n_components=at_most, network="complete", device=device, columns=names,
     )  # fmt: skip

@@ -178,6 +178,7 @@ def _ask_incomplete(facts: Facts, min_count: int) -> Replicated[Classes]:
 
     means = (yield Ask(summed, PRECISE)).reshape(C, p) * rows / np.where(asked, seen, 1.0)
     points = means * unit.spread + unit.location
+
     both = asked[:, :, None] & asked[:, None, :]
 
     def multiplied(held: Held) -> NDArray:
@@ -194,13 +195,13 @@ def spread_out(scatters: NDArray, counts: NDArray, seen: NDArray) -> NDArray:
     return np.asarray(scatters * factor[..., :, None] * factor[..., None, :])
 
 
-def asked_for(counts: NDArray, min_count: int, others: NDArray | float = 0.0) -> NDArray:
-    """Which groups (R, K) of each run have sums that may be asked for; counts (R, K, p) by feature.
+def asked_for(counts: NDArray, min_count: int, others: NDArray | float = 0.0, *, none_too: bool = False) -> NDArray:
+    """Which groups (R, K) of each run have sums that may be asked for; counts (R, K, p) by feature, or by pair.
 
     All know the sum of all rows, so what is left of it is that of the groups left out, with other rows (R, p): these
-    must have enough rows together, or none.
+    must have enough rows together, or none. With ``none_too`` a group without any row of a pair is asked for.
     """
-    asked = enough(counts, min_count).all(axis=-1)
+    asked = (enough(counts, min_count) | (none_too & (counts <= ROUNDED))).all(axis=-1)
     rest_of = np.broadcast_to(others, (len(counts), counts.shape[-1]))
     for mine, here, other in zip(asked, counts, rest_of, strict=True):
         while mine.any():

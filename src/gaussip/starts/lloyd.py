@@ -11,16 +11,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gaussip.arrays import NDArray
+from gaussip.arrays import NDArray, slices
 from gaussip.errors import StartError, Text
 from gaussip.exchange.questions import Ask, Replicated
 from gaussip.mixture.theta import Theta, unvech, vech, width
-from gaussip.rows.checks import ROUNDED
+from gaussip.rows.cells import together
+from gaussip.rows.checks import CHECK_ROWS, ROUNDED
 from gaussip.rows.held import Held
 from gaussip.starts.facts import PRECISE, Facts, asked_for, refuse_impossible, spread_out
 
 SEEDS = 10  # runs side by side, each from centres of its own
 MOST = 15  # iterations
+LONGEST = 60  # iterations until some run's groups all have enough rows
+CLOSER = (
+    0.2  # how much closer new centres then are to the largest group: with many features, few rows are near others
+)
 WORTH = 0.01  # of the squared distances: an iteration that gains less is the last
 ALIKE = 1e-9  # of the squared distances per row: runs that end this close have the same groups
 NARROW = 1e-4  # variance of a component, in standard units: a row belongs to the nearest
@@ -87,7 +92,7 @@ def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: boo
     centres = np.stack([_drawn(rng, (n_groups, p)) for rng in draws])
     reached = centres.copy()  # by each run, the best so far; infinitely far before all groups have enough rows
     apart_there = np.full(len(draws), np.inf)
-    for iteration in range(MOST):
+    for iteration in range(LONGEST):
         here, shape = centres, centres.shape[:2]
 
         def counted(held: Held, here: NDArray = here) -> NDArray:
@@ -106,7 +111,8 @@ def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: boo
         asked = asked_for(seen, min_count)
         better, before = asked.all(axis=1) & (apart < apart_there), apart_there.min()
         reached[better], apart_there[better] = centres[better], apart[better]
-        if apart_there.min() > (1 - WORTH) * before or iteration == MOST - 1:
+        last = MOST if np.isfinite(apart_there).any() else LONGEST
+        if apart_there.min() > (1 - WORTH) * before or iteration >= last - 1:
             break
 
         def summed(held: Held, here: NDArray = here, asked: NDArray = asked) -> NDArray:
@@ -119,7 +125,7 @@ def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: boo
         total = (yield Ask(summed, PRECISE, about)).reshape(centres.shape)
         centres = total / np.where(asked[..., None], seen / rows, 1.0)
         for run, k in np.argwhere(~asked).tolist():  # next to the largest group
-            apart_each = np.sqrt(max(float(apart[run]), 0.0) / p)
+            apart_each = (1 if iteration < MOST else CLOSER) * np.sqrt(max(float(apart[run]), 0.0) / p)
             centres[run, k] = centres[run, int(counts[run].argmax())] + apart_each * _drawn(draws[run], (p,))
     found = np.isfinite(apart_there)
     if not found.any():
@@ -131,7 +137,7 @@ def ask_groups(facts: Facts, n_groups: int, seed: int, min_count: int, best: boo
         )
     if best:  # of runs that ended alike the first, whatever the last digits, which depend on who has which rows
         found = np.flatnonzero(apart_there <= apart_there.min() + ALIKE)[:1]
-    return (yield from _groups(passes, reached[found], facts))
+    return (yield from _groups(passes, reached[found], facts, min_count))
 
 
 def _drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray:
@@ -139,13 +145,47 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray:
     return rng.standard_normal(shape).round(9)
 
 
-def _groups(passes: _Passes, centres: NDArray, facts: Facts) -> Replicated[list[Groups]]:
-    """The groups about the centres of some runs, with their squares and products."""
+def _whole(centres: NDArray, facts: Facts, min_count: int) -> Replicated[NDArray]:
+    """Which groups (R, K) have products that may be known: with enough rows, or none, that have both features."""
+    unit, shape = facts.unit, centres.shape[:2]
+
+    def counted(held: Held) -> NDArray:
+        return np.stack([
+            [_pairs(unit.standard_rows(x), one, None if held.weights is None else held.weights[m]) for one in centres]
+            for m, x in enumerate(held.values)
+        ]).reshape(len(held.values), -1) / float(facts.rows)  # fmt: skip
+
+    total = yield Ask(counted, PRECISE, np.ascontiguousarray(centres, dtype="<f8").tobytes())
+    return asked_for(float(facts.rows) * total.reshape(*shape, -1), min_count, none_too=True)
+
+
+def _pairs(z: NDArray, centres: NDArray, weights: NDArray | None) -> NDArray:
+    """The rows next to each centre that have both features, (K, p (p + 1) / 2)."""
+    K, p = centres.shape
+    counts = np.zeros((K, p, p))
+    for rows in slices(len(z), CHECK_ROWS):
+        apart = np.nan_to_num(z[rows, None, :] - centres) ** 2
+        nearest = apart.sum(axis=-1).argmin(axis=1)
+        for k in range(K):
+            mine = nearest == k
+            counts[k] += together(z[rows][mine], None if weights is None else weights[rows][mine])
+    return np.asarray(vech(counts))
+
+
+def _groups(passes: _Passes, centres: NDArray, facts: Facts, min_count: int) -> Replicated[list[Groups]]:
+    """The groups about the centres of some runs, with their squares and products.
+
+    Where cells are missing and too few rows of a group have two features, it has no products of any two.
+    """
     p, rows = centres.shape[-1], float(facts.rows)
     size = centres.shape[0] * centres.shape[1] * width(p)
+    whole = (yield from _whole(centres, facts, min_count)) if facts.incomplete else None
 
     def summed(held: Held) -> NDArray:
         sums, seen, _ = passes.at(centres, held)
+        if whole is not None:
+            products = unvech(sums[..., 1 + p :]) * (whole[:, :, None, None] | np.eye(p, dtype=bool))
+            sums = np.concatenate([sums[..., : 1 + p], vech(products)], axis=-1)
         parts = [sums, seen] if facts.incomplete else [sums]
         return np.concatenate([part.reshape(len(sums), -1) for part in parts], axis=1)
 

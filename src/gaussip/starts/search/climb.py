@@ -85,7 +85,7 @@ class Rule(NamedTuple):
             with np.errstate(all="ignore"):  # a component that collapses divides by zero
                 return held.moments(point)
 
-        if scarce(theta.weights, self.mass * np.min(self.share), self.min_count):
+        if self.incomplete or scarce(theta.weights, self.mass, self.min_count):
             counts = Counted.of((yield Counted.ask(point, found)), theta.means.shape[1])
             if counts.short(self.min_count):
                 return Totals(np.full((len(theta.weights), width(theta.means.shape[1])), np.nan), np.nan, self.mass)
