@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 import typer
+from pyarrow.csv import read_csv
 
 from command import gaussip
 from gaussip import __version__
@@ -73,9 +74,31 @@ def test_covariance_types(capsys):
     assert rows == set(TYPES)
 
 
+def test_a_table_with_missing_cells(tmp_path, monkeypatch):
+    """Every command of the page prints what stands below it."""
+    path = ROOT / "docs" / "how-to-tables.md"
+    page = path.read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    exec(blocks(path, "python")[0], scope)
+    rows = (tmp_path / "patients.csv").read_text(encoding="utf-8").splitlines()
+    first = "\n".join(rows[:4])
+    assert f"```\n{first}\n```" in page
+    shown = [re.sub(r"\\\n\s+", "", text) for text in re.findall(r"```\n\$ gaussip (.*?)```", page, re.DOTALL)]
+    assert len(shown) == 4
+    for text in shown:
+        command, _, printed = text.partition("\n")
+        done = gaussip(*shlex.split(command))
+        assert done.returncode == 0, done.stderr
+        told = [line.rstrip() for line in done.stdout.splitlines()]
+        assert [line for line in filter(None, printed.splitlines()) if line.rstrip() not in told] == []
+    right = (read_csv("predicted.csv")["prediction"].to_numpy() == np.where(scope["ill"], "ill", "well")).mean()
+    assert f"with two components for the ill, {right:.1%}" in page
+
+
 def test_multiple_imputation(capsys):
     page = ROOT / "docs" / "how-to-tables.md"
-    (example,) = blocks(page, "python")
+    _, example = blocks(page, "python")
     exec(example, {})
     assert f"prints `{capsys.readouterr().out.strip()}`" in page.read_text(encoding="utf-8")
 
