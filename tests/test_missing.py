@@ -13,6 +13,7 @@ from gaussip.errors import DataError, MissingCellsWarning
 from gaussip.inference.drawing import drawn_thetas
 from gaussip.inference.information import site_part
 from gaussip.kernels import REFERENCE
+from gaussip.mixture.conditional import drawn, imputed
 from gaussip.mixture.sampling import sample
 from gaussip.mixture.theta import Theta, distance, pack, unpack, vech
 from gaussip.preprocessing import NetworkPCA, NetworkStandardScaler
@@ -306,6 +307,15 @@ def test_imputed_cells_are_the_conditional_mean_and_the_spread_of_draws():
     theta = fitted._theta()
     mean = theta.weights @ theta.means
     np.testing.assert_allclose(filled.values[5], mean)
+
+
+def test_a_cell_that_the_others_determine_is_imputed_where_rounding_leaves_no_variance():
+    covariance = np.array([[1e10, 1e10], [1e10, 1e10 - 1e-3]])  # as a fit may end, for a copy in large units
+    theta = Theta(np.ones(1), np.zeros((1, 2)), covariance[None])
+    X = np.array([[2e5, np.nan]])
+    found = imputed(X, theta, np.ones((1, 1)))
+    assert (found.values[0, 1], found.deviations[0, 1]) == (pytest.approx(2e5), 0.0)
+    assert drawn(X, theta, np.ones((1, 1)), np.random.default_rng(0))[0, 1] == pytest.approx(2e5)
 
 
 def test_the_information_is_the_negative_hessian_of_the_observed_likelihood():

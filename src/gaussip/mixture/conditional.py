@@ -65,7 +65,7 @@ def imputed(X: NDArray, theta: Theta, shares: NDArray) -> Imputed:
         mean = (r * found.means).sum(axis=1)
         own = np.diagonal(found.covariances, axis1=-2, axis2=-1) + (found.means - mean[:, None, :]) ** 2
         here = np.ix_(rows, ~observed)
-        values[here], deviations[here] = mean, np.sqrt((r * own).sum(axis=1))
+        values[here], deviations[here] = mean, np.sqrt(np.maximum((r * own).sum(axis=1), 0.0))
     return Imputed(values, deviations)
 
 
@@ -79,7 +79,16 @@ def drawn(X: NDArray, theta: Theta, shares: NDArray, rng: np.random.Generator) -
         cumulated = np.cumsum(shares[rows], axis=1)
         component = (rng.random((len(rows), 1)) * cumulated[:, -1:] > cumulated).sum(axis=1)
         noise = rng.standard_normal((len(rows), int((~observed).sum())))
-        roots = np.linalg.cholesky(found.covariances)
+        roots = np.stack([_root(covariance) for covariance in found.covariances])
         moved = np.einsum("nuv,nv->nu", roots[component], noise)
         values[np.ix_(rows, ~observed)] = found.means[np.arange(len(rows)), component] + moved
     return values
+
+
+def _root(covariance: NDArray) -> NDArray:
+    """A root of a covariance, which rounding may have left without its smallest variances."""
+    try:
+        return np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        variances, axes = np.linalg.eigh(covariance)
+        return np.asarray(axes * np.sqrt(np.maximum(variances, 0.0)))
