@@ -62,7 +62,7 @@ def _has_gpu():
     [
         (
             "hospital,age,dose,diagnosis\nH0,1,2,mild\nH1,,3,none\nH1,,4,severe\n",
-            "'age' is observed in 1 rows of all sites together, fewer than min_count=5",
+            "2 sites have no row left without those with missing cells that fewer than min_count=5 rows",
         ),
         ("hospital,age,dose,diagnosis\n", "has no rows"),
         ("", "cannot be read"),

@@ -39,9 +39,9 @@ def test_fitted_attributes(fitted, data):
     assert fitted.origin_ == "simulation"
     assert fitted.history_["change"][-1] <= 1e-6 < fitted.history_["change"][1]
     assert fitted.sum_plan_ == "flood, 3 exchanges a sum"
-    keys, facts, classes, start, rows = 1, 3, 1, 1, 1  # sums of three exchanges each; rounds have one each
+    keys, groups, facts, classes, start, rows = 1, 1, 3, 1, 1, 1  # sums of three exchanges each; rounds have one each
     assert fitted.history_["exchanges"].tolist() == [
-        3 * (keys + facts + classes + start + rows + number) for number in range(1, fitted.n_rounds_ + 1)
+        3 * (keys + groups + facts + classes + start + rows + number) for number in range(1, fitted.n_rounds_ + 1)
     ]
     one = fitted.history_["bytes"][-1] - fitted.history_["bytes"][-2]
     assert one == 12 * 5 * 8 * (30 + 3 + 1 + 12)  # over 12 links five parts each, with a check and a receipt

@@ -251,7 +251,9 @@ def test_it_costs_what_sites_that_prove_who_they_are_send(pooled, network, tmp_p
     """Their keys, and sums with receipts."""
     X, sites = pooled
     names = tuple("abcdef")
-    given = settings("masked", network=network, n_features=12, owners=None, reduction=Reduction(3, False, 3))
+    given = settings(
+        "masked", network=network, n_features=12, owners=None, reduction=Reduction(3, False, 3), min_count=1
+    )
     rows = [LocalData(X[sites == name], None, None) for name in names]
     programs, sent = programs_of(make_task(names, **given), rows, identities(tmp_path, names)), 0
     while "basis" not in programs[0].results:

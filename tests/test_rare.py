@@ -17,6 +17,7 @@ from gaussip.errors import DataError, MissingCellsWarning
 from gaussip.exchange.questions import answered
 from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import pack, unvech
+from gaussip.phases.base import Resumed
 from gaussip.phases.program import Program
 from gaussip.phases.summing import SumsPhase
 from gaussip.phases.task import LocalData, Reduction, make_task
@@ -199,6 +200,46 @@ def test_the_choice_of_k_and_a_reduction_leave_them_out_too():
     programs = run_all(task._replace(min_count=5), [LocalData(X[sites == m], None, None) for m in range(5)])
     assert programs[0].results["groups"].rows == 3
     assert float(programs[0].results["basis"].n_rows) == 897
+
+
+def test_a_run_that_goes_on_in_a_basis_leaves_out_the_same_rows():
+    """Else the difference of both runs' sums would be those rows."""
+    X, _, sites = incomplete()
+    rows = [LocalData(X[sites == m], None, None) for m in range(5)]
+    task = make_task(SITES, **settings("masked", owners=None, reduction=Reduction(2, True, 2), min_count=5))
+    first = run_all(task, rows)[0]
+    resumed = Resumed(first.estimate(), first.results["start"].target, first.results["basis"])
+    again = run_all(task, rows, [resumed] * 5)[0]
+    assert again.results["groups"].rows == first.results["groups"].rows == 3
+    assert again.results["fit"].mass == first.results["fit"].mass == 897
+    assert len(again.local.X) == len(first.local.X)
+    assert again.local.X.shape[1] == 2
+
+
+def test_light_rows_do_not_shield_another():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    X[:5, 1] = np.nan
+    weights = np.where((np.arange(300) > 0) & (np.arange(300) < 5), 0.01, 1.0)
+    settings = {"sites": np.arange(300) % 3, "sample_weight": weights}
+    with pytest.warns(MissingCellsWarning, match="5 rows are left out"):
+        NetworkGaussianMixture(1).fit(X, **settings)
+
+
+@pytest.mark.parametrize("lie", [lambda words: words - 2**60, lambda words: words - np.arange(len(words))])
+def test_counts_that_no_rows_have_are_refused(lie):
+    X, labels, sites = incomplete()
+    held = [Grouped.of(X[sites == m], labels[sites == m], ((0, 1),), 3, None) for m in range(5)]
+
+    def spoiled():
+        """The first total that the lie changes is the one that is noticed."""
+        computation = ask_rare(5)
+        ask = next(computation)
+        while True:
+            words = ask.code.encode(ask.part(held), 5).sum(axis=0)
+            ask = computation.send(ask.code.decode(lie(words)))
+
+    with pytest.raises(DataError, match="the sum over all sites cannot be that of rows"):
+        spoiled()
 
 
 def test_only_sums_need_it_and_min_count_can_switch_it_off():

@@ -187,7 +187,8 @@ def test_components_of_each_class_by_name(incomplete, tmp_path):
 @pytest.mark.parametrize(
     ("cells", "text"),
     [
-        (",,ill,1\n,,well,1", "no row of .* has an observed cell; a site without rows takes no part"),
+        (",,ill,1\n,,well,1", r"column 'x' of .* is empty; leave the column out, and agree on lacks = \[\"x\"\]"),
+        ("1,,,0\n,2,,0\n,,ill,1", "all rows of .* that have an observed cell have weight zero"),
         (",,ill,1\n1,2,well,0", "all rows of .* that have an observed cell have weight zero"),
         ("1,2,ill|,1", "row 1 .* has the label '', which is not among"),
     ],

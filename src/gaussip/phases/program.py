@@ -110,8 +110,7 @@ class Program:
         self.selection: Selection | None = None  #: what a search led to in this process
         self.phase: Any = None  #: the present one
         self.over = False
-        if resumed is not None and resumed.basis is not None:
-            self._take("basis", resumed.basis)
+        self._basis = None if resumed is None else resumed.basis  # to be taken once rows are left out
 
     def start(self) -> None:
         """Begin with the first phase, unless the run is resumed."""
@@ -122,6 +121,7 @@ class Program:
         if name == "groups":
             self._context = self._context.without(result)
         if name == "basis":
+            self._basis = None
             self._context = self._context.reduced(result)
 
     @property
@@ -132,6 +132,8 @@ class Program:
     def _begin(self, number: int) -> None:
         """The first phase from a number on that this run has; the last one stays where none is left."""
         for kind in PHASES[number:]:
+            if self._basis is not None and kind is BasisPhase:
+                self._take("basis", self._basis)
             try:
                 phase = kind.begin(self._context, self.results)
             except GaussipError as error:  # the same at all sites
@@ -204,6 +206,8 @@ class Program:
         for earlier in known[: known.index(name)] if name != KeysPhase.name else ():  # nothing is known before keys
             if earlier not in self.results and (result := results(earlier)) is not None:
                 self._take(earlier, result)
+        if "basis" in self.results:
+            self._basis = None
         phase = next(filter(None, (k.begin(self._context, self.results) for k in PHASES if k.name == name)))
         phase.resume(rebuilt(leaves, phase.memory))
         self.phase, self.exchanges, self.over = phase, exchange - 1, False

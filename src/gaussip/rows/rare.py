@@ -44,21 +44,21 @@ class Grouped:
     labels: NDArray | None  #: (n,), the numbers of labels, -1 where there is none
     sets: Sets  #: of classes, which the last of these numbers stand for
     n_classes: int  #: for which the first stand
-    counts: NDArray  #: (n,), whether a row counts
+    counts: NDArray  #: (n,), each row's weight, but at most one
 
     @classmethod
     def of(cls, X: NDArray, labels: NDArray | None, sets: Sets, n_classes: int, weights: NDArray | None) -> Grouped:
         """Of rows (n, p)."""
-        counts = np.ones(len(X), dtype=bool) if weights is None else weights > 0
+        counts = np.ones(len(X)) if weights is None else np.minimum(weights, 1.0)
         return cls(np.isnan(X), labels, sets, n_classes, counts)
 
     @property
-    def unlike(self) -> int:
-        """How many rows have a missing cell, or a label of several classes."""
+    def unlike(self) -> float:
+        """How many rows, by these weights, have a missing cell, or a label of several classes."""
         unlike = self.missing.any(axis=1)
         if self.sets and self.labels is not None:
             unlike = unlike | (self.labels >= self.n_classes)
-        return int((self.counts & unlike).sum())
+        return float(self.counts @ unlike)
 
     @cached_property
     def bins(self) -> NDArray:
@@ -74,9 +74,8 @@ class Grouped:
         return np.asarray(bins.astype(int)[which.ravel()])
 
     def in_bins(self) -> NDArray:
-        """The rows that count in each bin of each hash, (HASHES, BINS)."""
-        mine = self.bins[self.counts]
-        return np.stack([np.bincount(mine[:, h], minlength=BINS) for h in range(HASHES)]).astype(float)
+        """How many rows, by these weights, are in each bin of each hash, (HASHES, BINS)."""
+        return np.stack([np.bincount(self.bins[:, h], self.counts, BINS) for h in range(HASHES)])
 
     def kept(self, few: NDArray) -> NDArray:
         """Which rows stay, (n,)."""

@@ -16,18 +16,23 @@ from gaussip.rows.checks import ROUNDED, check_row_weights, enough
 from gaussip.rows.labels import encode_labels, label_column
 from gaussip.rows.rare import BINS, HASHES, Grouped, Rare
 from gaussip.rows.sites import places_of_sites, site_of_rows
+from gaussip.starts.facts import refuse_impossible
 
-COUNTS = Fixed(0)
+COUNTS = Fixed(24)
 FULL = 1 / 3  # of the bins: where more have rows, a few rows are hidden in all theirs by one chance in 700
 
 
 def ask_rare(min_count: int) -> Replicated[Rare]:
     """Which rows to leave out; the sites hold `Grouped`."""
-    total = yield Ask(lambda held: np.array([[float(mine.unlike)] for mine in held]), COUNTS)
+    total = yield Ask(lambda held: np.array([[mine.unlike] for mine in held]), COUNTS)
+    refuse_impossible(total >= 0, "a negative number of them have missing cells")
     if not total[0] > 0:
         return Rare.nothing()
     bins = yield Ask(lambda held: np.stack([mine.in_bins().ravel() for mine in held]), COUNTS)
     rows = bins.reshape(HASHES, BINS)
+    in_all = rows.sum(axis=1)
+    sound = (rows >= 0).all() & (np.ptp(in_all) <= ROUNDED * in_all) & (in_all >= total * (1 - ROUNDED))
+    refuse_impossible(sound, "they are not as many in all counts of groups")
     if (rows > ROUNDED).mean() > FULL:
         raise DataError(
             f"rows have too many different sets of missing cells (more than about {int(0.4 * BINS)}) to see which "
@@ -41,7 +46,7 @@ def ask_rare(min_count: int) -> Replicated[Rare]:
     def left(held: Any) -> NDArray:
         stay = [mine.kept(few) for mine in held]
         return np.array([
-            [float((mine.counts & ~here).sum()), float(not (mine.counts & here).any())]
+            [float(((mine.counts > 0) & ~here).sum()), float(not ((mine.counts > 0) & here).any())]
             for mine, here in zip(held, stay, strict=True)
         ])  # fmt: skip
 
