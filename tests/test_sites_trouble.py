@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import struct
+import threading
 import time
 from contextlib import ExitStack
 
@@ -15,10 +16,12 @@ import pytest
 from command import gaussip
 from federations import Federation
 from gaussip import NetworkGaussianMixture
+from gaussip.exchange.neighbourhood import Neighbours
 from gaussip.federation import folders
 from gaussip.node.amendments import go_on, undo
 from gaussip.node.journal import Journal
 from gaussip.node.links import Links
+from gaussip.node.monitor import Monitor
 from gaussip.phases.program import NAMES
 from proxy import Proxy
 
@@ -185,6 +188,24 @@ def test_a_certificate_is_renewed_without_stopping(tmp_path):
         sites.finish()
         assert len(sites.events("s1", "started")) == 1
         sites.assert_equal_to(sites.simulated())
+
+
+def test_threads_of_links_that_are_opened_again_are_waited_for(tmp_path):
+    """The monitor opens them, and a thread inherits whether Python waits for it: else the process may abort."""
+    with Federation(tmp_path, 3) as sites:
+        folder = folders.read(sites.folders / "s1")
+        monitor = Monitor(folder, Neighbours(sites.description.task().W, 1), None, None, None, None, None, None)
+        links, before, inherited = Links(folder, {"s0"}, {"s0", "s2"}, 1000, print), set(threading.enumerate()), []
+
+        def opening():
+            links.open()
+            inherited.extend(thread.daemon for thread in set(threading.enumerate()) - before - {opener})
+            links.close()
+
+        opener = threading.Thread(target=opening, daemon=monitor._thread.daemon)
+        opener.start()
+        opener.join()
+        assert inherited == [False] * 3  # one for each subscription
 
 
 def test_a_slow_and_broken_network(tmp_path):

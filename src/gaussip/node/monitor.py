@@ -51,7 +51,9 @@ class Monitor:
         self._seen = self._half = self._stamp()
         self._warned: dt.datetime | None = None
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="gaussip-monitor", daemon=True)
+        # no daemon, or engine threads of links that it opens again would be daemons too: nobody waits for them,
+        # and one that comes back from the engine while the interpreter ends aborts the process
+        self._thread = threading.Thread(target=self._watch, name="gaussip-monitor", daemon=False)
 
     def _stamp(self) -> tuple[int, ...]:
         paths = (self._folder.key, self._folder.certificate, self._folder.authorities)
