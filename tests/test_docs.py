@@ -90,8 +90,8 @@ def test_a_table_with_missing_cells(tmp_path, monkeypatch):
         command, _, printed = text.partition("\n")
         done = gaussip(*shlex.split(command))
         assert done.returncode == 0, done.stderr
-        told = [line.rstrip() for line in done.stdout.splitlines()]
-        assert [line for line in filter(None, printed.splitlines()) if line.rstrip() not in told] == []
+        lines = [line.rstrip() for line in done.stdout.splitlines()]
+        assert [line for line in filter(None, printed.splitlines()) if line.rstrip() not in lines] == []
     right = (read_csv("predicted.csv")["prediction"].to_numpy() == np.where(scope["ill"], "ill", "well")).mean()
     assert f"with two components for the ill, {right:.1%}" in page
 

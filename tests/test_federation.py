@@ -121,7 +121,7 @@ def test_pairs_given_starts_and_scaling():
 def test_a_feature_that_one_or_two_sites_lack_or_have_is_refused_unless_they_may_be_known():
     """What is left of a sum without a site's own part is then the other's; see tests/test_attack.py."""
     five = TEXT + "".join(f'[sites.{name}]\naddress = "127.0.0.1:7{m}"\n' for m, name in enumerate("uvwxyz"))
-    lacks, told = '\nlacks = ["age"]', 'components = 2\nreveals = "site moments"'
+    lacks, known = '\nlacks = ["age"]', 'components = 2\nreveals = "site moments"'
 
     def lacking(*names, text=five):
         for name in names:
@@ -135,7 +135,7 @@ def test_a_feature_that_one_or_two_sites_lack_or_have_is_refused_unless_they_may
             continue
         with pytest.raises(FederationError, match=text):
             of_text(lacking(*names))
-        assert of_text(lacking(*names).replace("components = 2", told)).task()
+        assert of_text(lacking(*names).replace("components = 2", known)).task()
     with pytest.raises(FederationError, match="only 'basel', 'bern' have 'age': what sums say of it is theirs"):
         of_text(lacking("chur", *"uvwxyz"))
 

@@ -23,6 +23,7 @@ from gaussip.phases.summing import SumsPhase
 from gaussip.phases.task import LocalData, Reduction, make_task
 from gaussip.rows.rare import Grouped
 from gaussip.selection import choose_components
+from gaussip.selection.criteria import agreed_criteria
 from gaussip.starts.rare import ask_rare
 from programs import run_all, run_together, settings
 
@@ -187,6 +188,9 @@ def test_sites_and_the_simulation_leave_out_the_same_rows(start):
     np.testing.assert_array_equal(pack(again._theta()), pack(mixture._theta()))
     with pytest.warns(MissingCellsWarning, match="rows are left out"):
         whole = mixture.uncertainty(X, as_given(labels), sites=np.array(SITES)[sites])
+    with pytest.warns(MissingCellsWarning, match="rows are left out"):
+        line = agreed_criteria(mixture, X, as_given(labels), sites=np.array(SITES)[sites])
+    assert line.rows == mixture.site_mass_.sum()
     rest = mixture.uncertainty(X[stay], as_given(labels)[stay], sites=np.array(SITES)[sites][stay])
     np.testing.assert_array_equal(whole.table().columns["estimate"], rest.table().columns["estimate"])
 
@@ -225,7 +229,15 @@ def test_light_rows_do_not_shield_another():
         NetworkGaussianMixture(1).fit(X, **settings)
 
 
-@pytest.mark.parametrize("lie", [lambda words: words - 2**60, lambda words: words - np.arange(len(words))])
+LIES = {
+    "unlike": lambda words: words - 2**60,
+    "a bin": lambda words: words - np.arange(len(words)),
+    "left out": lambda words: words - 2**60 * (len(words) == 2),
+    "emptied": lambda words: words - 2**60 * np.array([0, 1]) if len(words) == 2 else words,
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
 def test_counts_that_no_rows_have_are_refused(lie):
     X, labels, sites = incomplete()
     held = [Grouped.of(X[sites == m], labels[sites == m], ((0, 1),), 3, None) for m in range(5)]
@@ -261,9 +273,9 @@ def test_real_sites_leave_rows_out_and_say_so_and_a_kill_changes_nothing(tmp_pat
         federation.signal(name, signal.SIGKILL)
         federation.start(name)
         federation.finish()
-        told = {site: federation.events(site, "left rows out") for site in federation.names}
-        assert [told[site][0]["own"] for site in federation.names] == [0, 2, 0]
-        assert all("2 rows are left out: fewer than min_count" in told[site][0]["why"] for site in federation.names)
+        logged = {site: federation.events(site, "left rows out") for site in federation.names}
+        assert [logged[site][0]["own"] for site in federation.names] == [0, 2, 0]
+        assert all("2 rows are left out: fewer than min_count" in logged[site][0]["why"] for site in federation.names)
         model = NetworkGaussianMixture.load(federation.folders / name / "model.npz")
         assert model.site_mass_.tolist() == [78]
         sites = np.array(federation.names)[federation.data.sites]

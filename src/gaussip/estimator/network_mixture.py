@@ -10,7 +10,7 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from gaussip import algorithms
-from gaussip.algorithms.base import refuse_unpooled_sums
+from gaussip.algorithms.base import SUMS, refuse_unpooled_sums
 from gaussip.arrays import NDArray, to_device, to_numpy
 from gaussip.errors import CollapseError, DataError, SettingError, Text
 from gaussip.estimator import model_file
@@ -231,7 +231,8 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         refuse_unpooled_sums(algorithm, self.weighting)
         seeds = seeds_of(self.random_state, self.n_init)
         asked: list[int] = []
-        problem = prepared(self, X, y, sites, sample_weight, seeds[0], algorithm, asked)
+        fewest = self.min_count if algorithm.source == SUMS else 1
+        problem = prepared(self, X, y, sites, sample_weight, seeds[0], fewest, asked.append)
         features = feature_names(self) if hasattr(self, "feature_names_in_") else None
         classes = np.repeat(problem.classes, problem.owners.counts).tolist()
         spending = Spending(problem.W)

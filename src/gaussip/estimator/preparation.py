@@ -1,10 +1,8 @@
 """What a fit does before it begins: check the settings, and lay out the rows by site."""
 
+from collections.abc import Callable
 from typing import Any
 
-from gaussip.algorithms import Algorithm
-from gaussip.algorithms.base import SUMS
-from gaussip.rows.checks import check_cells
 from gaussip.rows.frames import by_column_name, validated
 from gaussip.rows.labels import check_components_per_class
 from gaussip.rows.problem import Problem, prepare
@@ -21,11 +19,19 @@ def check_settings(mixture: Any) -> None:
 
 
 def prepared(
-    mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, seed: int, algorithm: Algorithm, asked: list[int]
+    mixture: Any,
+    X: Any,
+    y: Any,
+    sites: Any,
+    sample_weight: Any,
+    seed: int,
+    min_count: int = 1,
+    count: Callable[[int], None] = lambda words: None,
 ) -> Problem:
     """The checked problem, of rows in memory or on disk; the estimator keeps the features' names.
 
-    In memory, rows are left out as between sites; ``asked`` gets the words of the sums that find them.
+    In memory, groups of fewer rows than ``min_count`` are left out as between sites; ``count`` is called with the
+    words of each sum that finds them.
     """
     settings = {
         "n_components": mixture.n_components, "network": mixture.network, "mixing": mixture.mixing, "seed": seed,
@@ -41,7 +47,5 @@ def prepared(
         return problem
     X = validated(mixture, X, reset=True)
     columns = getattr(mixture, "feature_names_in_", None)
-    if algorithm.source == SUMS:
-        check_cells(X, columns)
-        X, y, sites, sample_weight = without_rare(X, y, sites, sample_weight, mixture.min_count, asked.append)
+    X, y, sites, sample_weight = without_rare(X, y, sites, sample_weight, min_count, count)
     return prepare(X, y, sites, sample_weight, columns=columns, **settings)

@@ -9,8 +9,6 @@ import numpy as np
 from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 
-from gaussip import algorithms
-from gaussip.algorithms.base import SUMS
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, LabelError, SettingError, Text, UncertaintyError, some
 from gaussip.inference.drawing import drawn_thetas
@@ -32,8 +30,8 @@ from gaussip.rows.frames import by_column_name, validated
 from gaussip.rows.problem import Problem
 from gaussip.rows.streaming import by_name, on_disk, prepare_on_disk
 from gaussip.settings import check, default
-from gaussip.simulation.history import SITE, WHOLE_SAMPLE
-from gaussip.starts.rare import without_rare
+from gaussip.simulation.history import SITE
+from gaussip.starts.rare import rows_of_fit
 from gaussip.tabular import Table
 
 FAR = 0.5  # standard errors from the maximum of the likelihood beyond which intervals get a warning
@@ -184,10 +182,7 @@ def _problem(mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, featu
     if not on_disk(X):
         X = validated(mixture, X, reset=False)
         check_cells(X, features)
-        if mixture.origin_ != WHOLE_SAMPLE and algorithms.REGISTRY[mixture.algorithm].source == SUMS:
-            X, y, sites, sample_weight = without_rare(
-                X, y, sites, sample_weight, mixture.min_count, several=len(mixture.sites_) > 1
-            )
+        X, y, sites, sample_weight = rows_of_fit(mixture, X, y, sites, sample_weight)
     problem = prepare_on_disk(
         X, y, sites, sample_weight, n_components=mixture.n_components, network="circle", mixing="row", seed=0,
         device="cpu", unlabelled_weight=mixture.unlabelled_weight,

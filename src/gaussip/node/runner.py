@@ -304,7 +304,7 @@ class SiteRun:
             basis = self._program.results[name]
             components, digest = len(basis.variances), basis.digest()[:12]
             self._logs.event("agreed on a basis", exchange=exchange, components=components, digest=digest)
-        if name == "groups" and self._program.results[name].rows > 0:
+        if name == "groups" and self._program.results[name].few.any():
             self._keep_rows()
             own, all_rows = len(self._local.X) - len(self._program.local.X), float(self._program.results[name].rows)
             self._logs.event("left rows out", own=own, why=about_left_out(all_rows, self._task.min_count))

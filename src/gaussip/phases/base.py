@@ -99,7 +99,7 @@ class Context:
 
     def without(self, rare: Rare) -> Context:
         """The same without rows that all sites leave out."""
-        return replace(self, local=self.local.without(rare, self.task)) if rare.rows > 0 else self
+        return replace(self, local=self.local.without(rare, self.task)) if rare.few.any() else self
 
     def reduced(self, basis: Basis) -> Context:
         """The same with the rows in a basis."""

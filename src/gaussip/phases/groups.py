@@ -19,7 +19,7 @@ class GroupsPhase(Computation):
 
     @classmethod
     def begin(cls, context: Context, results: dict[str, Any]) -> GroupsPhase | None:
-        """Where the fit sums: gossip tells more of a site than that."""
+        """Where the fit sums: gossip reveals more of a site than that."""
         task = context.task
         if task.algorithm.source != SUMS or task.min_count == 1:
             return None

@@ -15,6 +15,7 @@ from gaussip.rows.checks import as_column, check_unlabelled_weight, is_unlabelle
 from gaussip.rows.groups import Allowed
 from gaussip.settings import check
 
+SET = (set, frozenset, tuple, list)
 Sets: TypeAlias = tuple[tuple[int, ...], ...]
 EITHER = "|"  # in tables, between the classes of a label that is one of several
 
@@ -120,6 +121,11 @@ def label_column(y: Any, n_rows: int) -> NDArray:
     return values
 
 
+def holds_sets(column: NDArray) -> bool:
+    """Whether some label names several classes, or none of them by an empty set."""
+    return column.dtype == object and any(isinstance(cell, SET) for cell in column.tolist())
+
+
 def is_labelled(value: Any) -> bool:
     """Whether a cell names a class, or a set of them."""
     return _as_set(value) is not None
@@ -127,7 +133,7 @@ def is_labelled(value: Any) -> bool:
 
 def _as_set(value: Any) -> frozenset[Any] | None:
     """The classes that a row may be of; None where nothing is known."""
-    if isinstance(value, (set, frozenset, tuple, list)):
+    if isinstance(value, SET):
         return frozenset(value)
     return None if is_unlabelled(value) else frozenset([value])
 

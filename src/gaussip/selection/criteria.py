@@ -19,6 +19,7 @@ from gaussip.rows.checks import feature_names
 from gaussip.rows.frames import as_numbers, by_column_name, fitted_features
 from gaussip.rows.moments import Moments, moments
 from gaussip.rows.problem import prepare
+from gaussip.starts.rare import rows_of_fit
 from gaussip.starts.search import Climbed
 
 
@@ -77,6 +78,7 @@ def agreed_criteria(mixture: Any, X: Any, y: Any = None, *, sites: Any = None, s
     """The criteria of a fitted `NetworkGaussianMixture`, with the rows of its fit, at each site's estimate."""
     X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)
     rows = as_numbers(fitted_features(mixture, X))
+    rows, y, sites, sample_weight = rows_of_fit(mixture, rows, y, sites, sample_weight)
     K, p = mixture.means_.shape
     problem = prepare(
         rows, y, sites, sample_weight, n_components=K, network="complete",

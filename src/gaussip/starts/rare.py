@@ -8,14 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gaussip.algorithms import REGISTRY
+from gaussip.algorithms.base import SUMS
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, MissingCellsWarning
 from gaussip.exchange.codes import Fixed
 from gaussip.exchange.questions import Ask, Replicated, answered
 from gaussip.rows.checks import ROUNDED, check_row_weights, enough
-from gaussip.rows.labels import encode_labels, label_column
+from gaussip.rows.labels import encode_labels, holds_sets, label_column
 from gaussip.rows.rare import BINS, HASHES, Grouped, Rare
 from gaussip.rows.sites import places_of_sites, site_of_rows
+from gaussip.simulation.history import WHOLE_SAMPLE
 from gaussip.starts.facts import refuse_impossible
 
 COUNTS = Fixed(24)
@@ -51,6 +54,7 @@ def ask_rare(min_count: int) -> Replicated[Rare]:
         ])  # fmt: skip
 
     out, emptied = yield Ask(left, COUNTS)
+    refuse_impossible(np.array([out >= 0, emptied >= 0]), "a negative number of them is left out")
     if emptied > 0:
         raise DataError(
             f"{emptied:g} site{'s have' if emptied > 1 else ' has'} no row left without those with missing cells "
@@ -98,6 +102,9 @@ def without_rare(
     codes, names = site_of_rows(sites, len(X))
     if min_count == 1 or (len(names) == 1 and not several):
         return Kept(X, y, sites, sample_weight)
+    if not np.isnan(X).any() and (y is None or not holds_sets(label_column(y, len(X)))):  # as all sites would answer
+        count(COUNTS.words(1))
+        return Kept(X, y, sites, sample_weight)
     labels, weights = encode_labels(y, len(X), len(X)), check_row_weights(sample_weight, len(X))
     counts = np.ones(len(X)) if weights is None else weights
     counts = np.where(np.isnan(X).all(axis=1), 0.0, counts)
@@ -107,7 +114,7 @@ def without_rare(
         for rows in places
     ]
     rare = answered(ask_rare(min_count), held, len(names), count)
-    if not rare.rows > 0:
+    if not rare.few.any():
         return Kept(X, y, sites, sample_weight)
     warnings.warn(about_left_out(float(rare.rows), min_count), MissingCellsWarning, stacklevel=3)
     stay = np.ones(len(X), dtype=bool)
@@ -117,3 +124,11 @@ def without_rare(
         X[stay], None if y is None else label_column(y, len(X))[stay], None if sites is None else names[codes[stay]],
         None if weights is None else weights[stay],
     )  # fmt: skip
+
+
+def rows_of_fit(mixture: Any, X: NDArray, y: Any, sites: Any, sample_weight: Any) -> Kept:
+    """The rows that a fitted estimator's fit took of those that it was given."""
+    if mixture.origin_ == WHOLE_SAMPLE or REGISTRY[mixture.algorithm].source != SUMS:
+        return Kept(X, y, sites, sample_weight)
+    several = len(mixture.sites_) > 1
+    return without_rare(X, y, sites, sample_weight, mixture.min_count, several=several)

@@ -174,7 +174,7 @@ def _prepared(
             setting="covariance_type", remedy=Text("use {algorithm:'masked'}, which has no step"),
         )  # fmt: skip
     seeds = seeds_of(settings.random_state, settings.n_init)
-    problem = prepared(settings, X, y, sites, sample_weight, seeds[0], make("mnem", settings.eta), [])
+    problem = prepared(settings, X, y, sites, sample_weight, seeds[0])
     if len(problem.sites) < 2:
         raise DataError(f"all rows are of site {problem.sites[0]!r}: eta needs at least two sites to average over")
     if settings.warm_start and hasattr(mixture, "weights_"):
