@@ -1,6 +1,6 @@
 """Unlabelled X-rays help once classes have several components, their number chosen by `choose_per_class`.
 
-    GAUSSIP_DATA=... python benchmarks/per_class.py            # 20 splits, an hour on two cores; resumes
+    GAUSSIP_DATA=... python benchmarks/per_class.py            # 20 splits, an hour on one core; resumes
 
 The splits of the X-ray study: 70% of every site's rows are for training, a fifth of these labelled; the rest is for
 scoring. On 95 principal components: masked fits over the sites with the components chosen, with one component a
