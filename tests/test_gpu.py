@@ -188,6 +188,7 @@ def test_accelerated_em_of_replicates_is_the_cpu_s(reg_covar):
         np.testing.assert_allclose(to_numpy(mine), theirs, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:.* left out")  # the same rows on both
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_rows_with_missing_cells_give_the_cpu_s_numbers(data, name):
     rng = np.random.default_rng(0)
@@ -206,6 +207,7 @@ def test_rows_with_missing_cells_give_the_cpu_s_numbers(data, name):
         np.testing.assert_allclose(getattr(gpu, part), getattr(cpu, part), rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.filterwarnings("ignore:.* left out")
 def test_a_search_with_missing_cells_is_the_cpu_s(data):
     X = np.where(np.random.default_rng(1).random(data.X.shape) < 0.1, np.nan, data.X)
     X[:, 0] = data.X[:, 0]
