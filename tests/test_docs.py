@@ -74,6 +74,17 @@ def test_covariance_types(capsys):
     assert rows == set(TYPES)
 
 
+def test_a_private_fit(capsys):
+    """What it prints but for the last digits, which are noise."""
+    page = ROOT / "docs" / "how-to-privacy.md"
+    (example,) = blocks(page, "python")
+    exec(example, {})
+    lines = capsys.readouterr().out.splitlines()
+    shown = blocks(page, "")[0].splitlines()
+    assert lines[:3] == shown[:3]
+    assert len(lines) == len(shown)
+
+
 def test_a_table_with_missing_cells(tmp_path, monkeypatch):
     """Every command of the page prints what stands below it."""
     path = ROOT / "docs" / "how-to-tables.md"

@@ -209,6 +209,10 @@ class CollapseError(GaussipError, ArithmeticError):
         self.cause = cause
 
 
+class PrivacyError(GaussipError, ValueError):
+    """Something that a private fit does not give, or that would not be private."""
+
+
 class UncertaintyError(GaussipError, ArithmeticError):
     """Standard errors that the rows cannot give, or that would take too much memory."""
 

@@ -138,6 +138,19 @@ SETTINGS: dict[str, Setting] = {
         5, "The fewest rows, of all sites together, whose sums may be known.", _whole(1, 10**9), "--min-count",
         "min_count",
     ),
+    "privacy": Setting(
+        None, "Differential privacy: epsilon, delta, bounds of each feature, and how many sites may collude."
+    ),
+    "epsilon": Setting(
+        None, "Differential privacy with this epsilon, for instance 4.",
+        _number("between 0.05 and 50, such as 4", lambda v: 0.05 <= v <= 50), "--epsilon",
+    ),
+    "delta": Setting(
+        1e-6, "Its delta.", _number("between 1e-12 and 0.01, such as 1e-6", lambda v: 1e-12 <= v <= 0.01), "--delta"
+    ),
+    "colluding": Setting(
+        1, "Sites that may share what they know with one that reads the sums.", _whole(0), "--colluding"
+    ),
     "fsync_every": Setting(32, "Exchanges between two writes to disk.", _whole(1, 10_000), key="fsync_every"),
     "checkpoint_every": Setting(
         None, "Rounds between checkpoints; by default 10 of masked, 500 of others.",

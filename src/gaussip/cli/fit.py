@@ -42,6 +42,10 @@ def run(
     accelerate: Annotated[bool, options.option("accelerate")] = default("accelerate"),
     min_count: Annotated[int, options.option("min_count")] = default("min_count"),
     weighting: options.Weighting = default("weighting"),
+    epsilon: options.Epsilon = default("epsilon"),
+    delta: options.Delta = default("delta"),
+    bounds: options.Bounds = "",
+    colluding: options.Colluding = default("colluding"),
     start: Annotated[
         str, options.option("init_params", help="kmeans, labels, search, or a model file to resume from.")
     ] = default("init_params"),
@@ -89,17 +93,23 @@ def run(
         unlabelled_weight=unlabelled_weight,
         accelerate=accelerate, min_count=min_count, weighting=weighting, n_init=n_init, device=device,
         random_state=seed,
+        privacy=options.privacy(epsilon, delta, bounds, colluding),
         warm_start=goes_on, init_params=mixture.init_params if goes_on else start,
     )  # fmt: skip
-    with progress(rounds) as advance:
+    if epsilon is not None and exchange == "mpi":
+        raise SettingError("a private fit runs in this process", remedy="use --exchange memory")
+    with progress(rounds if epsilon is None else 100, percent=epsilon is not None) as advance:
         if exchange == "mpi":
             _fit_by_ranks(mixture, columns, of_row, lambda round: advance("fitting", round))
         else:
             mixture._watch = lambda now: advance("fitting", now.round)
+            mixture._watch_sums = lambda done, total: advance("fitting", 100 * done // total)
             mixture.fit(columns.X, columns.labels, sites=of_row, sample_weight=columns.weights)
     mixture.save(out)
     features = columns.X.column_names
     last = {name: values[-1].item() for name, values in mixture.history_.items()}
+    if mixture.privacy_ is not None:
+        return _private(mixture, out, features, last)
     summary = (
         f"{columns.X.num_rows} rows at {len(mixture.sites_)} sites, {len(features)} features, {n_labelled} labelled: "
         f"{'converged' if mixture.converged_ else 'not converged'} after {mixture.n_rounds_} rounds, "
@@ -112,6 +122,21 @@ def run(
         classes=mixture.classes_, features=features,
         rounds=mixture.n_rounds_, converged=mixture.converged_, **{k: v for k, v in last.items() if k != "round"},
         mixture_weights=mixture.weights_, means=mixture.means_, covariances=mixture.covariances_,
+    )  # fmt: skip
+
+
+def _private(mixture: Any, out: Path, features: list[str], last: dict[str, Any]) -> Answer:
+    """What is shown of a private fit: nothing that is not in its noisy sums."""
+    about = round(mixture.site_mass_.sum())
+    summary = (
+        f"about {about} rows at {len(mixture.sites_)} sites, {len(features)} features: {mixture.n_rounds_} rounds, "
+        f"{last['bytes'] / 1e6:.3g} MB exchanged"
+    )
+    return Answer(
+        [summary, str(mixture.privacy_), "", _components(mixture, features), "", f"model written to {out}"],
+        model=str(out), rows=about, sites=mixture.sites_, classes=mixture.classes_, features=features,
+        rounds=mixture.n_rounds_, privacy=mixture.privacy_.as_json(), mixture_weights=mixture.weights_,
+        means=mixture.means_, covariances=mixture.covariances_,
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ ARGUMENTS = {
     "force=True": "--force",
     "robust=True": "--robust",
     "exchange": "--exchange",
+    "privacy": "the private fit",
 }  #: what is not a setting of the table, by its name in Python
 
 
@@ -81,6 +82,16 @@ Weighting = Annotated[str, option("weighting")]
 Starts = Annotated[int, option("n_init")]
 Device = Annotated[str, option("device")]
 Seed = Annotated[int, option("random_state", min=0, max=LARGEST_SEED)]
+Epsilon = Annotated[float | None, option("epsilon")]
+Delta = Annotated[float, option("delta")]
+Bounds = Annotated[
+    str,
+    typer.Option(
+        "--bounds",
+        help="With --epsilon, the least and largest value of each feature: age=0:120,chol=1:15.",
+    ),
+]
+Colluding = Annotated[int, option("colluding")]
 Overwrite = Annotated[bool, typer.Option(help="Overwrite output files that exist.")]
 
 
@@ -116,6 +127,36 @@ def per_class(text: str, labels: Any) -> int | dict[Any, int]:
             raise SettingError(f"--components-per-class {text!r} names the class {name!r} twice")
         counts[known.get(name, name)] = int(number)
     return counts
+
+
+def privacy(epsilon: float | None, delta: float, bounds: str, colluding: int) -> dict[str, Any] | None:
+    """What --epsilon, --delta, --bounds and --colluding ask for; None where they ask for nothing."""
+    if epsilon is None:
+        if bounds:
+            raise SettingError("--bounds are those of a private fit", remedy="give --epsilon too, or leave them out")
+        return None
+    if not bounds:
+        raise SettingError(
+            "--epsilon needs the bounds of each feature, known without looking at the rows",
+            remedy="give --bounds age=0:120,chol=1:15",
+        )
+    given = {"epsilon": epsilon, "delta": delta, "colluding": colluding}
+    return {**given, "bounds": _limits(bounds) if "=" not in bounds else dict(map(_named, bounds.split(",")))}
+
+
+def _named(part: str) -> tuple[str, list[float]]:
+    name, _, limits = part.rpartition("=")
+    return name.strip(), _limits(limits)
+
+
+def _limits(text: str) -> list[float]:
+    low, _, high = text.partition(":")
+    try:
+        return [float(low), float(high)]
+    except ValueError as error:
+        raise SettingError(
+            f"--bounds has {text!r}, which is not the least and the largest value with a colon between, as in 0:120"
+        ) from error
 
 
 def read_columns(

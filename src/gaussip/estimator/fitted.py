@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gaussip.arrays import NDArray, precision_factor
 from gaussip.errors import SettingError
+from gaussip.estimator.private_uncertainty import private_uncertainty
 from gaussip.estimator.summary import summary
 from gaussip.inference import intervals
 from gaussip.mixture.conditional import Imputed, drawn, imputed
@@ -39,6 +40,7 @@ class FittedMixture:
     n_rounds_: int
     history_: dict[str, NDArray]
     n_features_in_: int
+    privacy_: Any
 
     def _theta(self) -> Theta:
         return Theta(self.weights_, self.means_, as_full(self.covariance_type_, self.covariances_, self.means_.shape))
@@ -194,17 +196,19 @@ class FittedMixture:
         return summary(self)
 
     def uncertainty(
-        self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None, robust: bool = False
+        self, X: Any = None, y: Any = None, *, sites: Any = None, sample_weight: Any = None, robust: bool = False
     ) -> intervals.Uncertainty:
-        """Standard errors and confidence intervals, from the rows of the fit.
+        """Standard errors and confidence intervals, from the rows of the fit; of a private fit without them.
 
         Parameters
         ----------
         X, y, sites, sample_weight : as in the fit; each site's rows are taken at its estimate, or with sites=None
-            all rows at the consensus
+            all rows at the consensus. Nothing of a private fit, which knows its own, noise included
         robust : the sandwich covariance, also valid for sampling weights and components that are not Gaussian
         """
         check_is_fitted(self)
+        if self.privacy_ is not None:
+            return private_uncertainty(self, X, robust)
         return intervals.uncertainty(self, X, y, sites=sites, sample_weight=sample_weight, robust=robust)
 
     def to_sklearn(self) -> GaussianMixture:

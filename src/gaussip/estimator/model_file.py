@@ -13,6 +13,7 @@ from gaussip.errors import ModelFileError
 from gaussip.files.archive import read, write
 from gaussip.mixture.covariance_types import FULL
 from gaussip.networks.weights import in_order
+from gaussip.privacy import Guarantee
 from gaussip.simulation.history import History
 
 KEPT = ("weights_", "means_", "covariances_", "site_weights_", "site_means_", "site_covariances_",
@@ -26,6 +27,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     arrays |= {f"history_{name}": values for name, values in model.history_.items()}
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names_in_"] = model.feature_names_in_
+    if model.private_covariance_ is not None:
+        arrays["private_covariance_"] = model.private_covariance_
     if model.shrinkage_target_ is not None:
         arrays["shrinkage_target_"] = model.shrinkage_target_
     description = {
@@ -35,6 +38,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "settings": settings_to_json(model.get_params(deep=False), model.sites_.tolist()),
         "n_rounds": model.n_rounds_,
         "converged": model.converged_,
+        "privacy": None if model.privacy_ is None else model.privacy_.as_json(),
     }
     write(path, arrays, description)
 
@@ -59,6 +63,9 @@ def load(kind: type[Model], path: str | os.PathLike[str]) -> Model:
     if "feature_names_in_" in arrays:
         model.feature_names_in_ = arrays["feature_names_in_"].astype(object)
     model.shrinkage_target_ = arrays.get("shrinkage_target_")
+    model.private_covariance_ = arrays.get("private_covariance_")
+    given = description.get("privacy")
+    model.privacy_ = None if given is None else Guarantee.of_json(given)
     model.n_features_in_ = model.means_.shape[1]
     result: Model = model
     return result

@@ -17,11 +17,13 @@ from gaussip.estimator import model_file
 from gaussip.estimator.ending import keep, refuse_if_degenerate, warn_if_not_converged, warn_of_findings
 from gaussip.estimator.fitted import FittedMixture
 from gaussip.estimator.preparation import check_settings, prepared
+from gaussip.estimator.private_fit import fit_privately
 from gaussip.estimator.progress import logging_progress
 from gaussip.estimator.spending import Spending
 from gaussip.estimator.warm_start import LeftOff, digest_of, last_estimates, left_off
 from gaussip.mixture.covariance_types import as_full
 from gaussip.mixture.theta import Theta, place
+from gaussip.privacy import Guarantee
 from gaussip.rows.checks import feature_names
 from gaussip.rows.moments import Shrinkage, shrinkage_of
 from gaussip.rows.problem import Problem, seeds_of
@@ -97,6 +99,11 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     device : str
         ``"cpu"``, or ``"cuda"`` for a GPU (needs the ``gpu`` extra).
     random_state : int, RandomState or None
+    privacy : dict or None
+        Differential privacy: ``{"epsilon": 4, "delta": 1e-6, "colluding": 1, "bounds": {"age": [0, 120]}}``. Every
+        sum then has noise, and nothing else of the rows goes into the model; ``max_rounds`` and ``tol`` do not count,
+        the rounds are planned. ``bounds`` are those of each feature, or one pair for all; ``noise_seed`` makes a
+        study's fit repeatable, and guarantees nothing.
     verbose : int
         Log progress every ``verbose`` rounds to standard error.
 
@@ -128,6 +135,9 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         the first round.
     sum_plan_ : str
         How sums travel over the network: as a flood or over a tree, in how many exchanges; empty in gossip.
+    privacy_ : Guarantee or None
+        What a private fit guarantees: epsilon, delta, mu, and the noisy sums that it took. ``site_mass_`` is then the
+        number of all rows with noise, evenly over the sites, and there are no log-likelihoods.
     origin_ : {"whole sample", "simulation", "mpi", "site"}
         Where the fit comes from: no sites, all sites in one process, an MPI job, or one real site.
 
@@ -170,6 +180,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         min_count: int = default("min_count"),
         device: str = default("device"),
         random_state: Any = None,
+        privacy: Mapping[str, Any] | None = default("privacy"),
         verbose: int = default("verbose"),
     ) -> None:
         self.n_components = n_components
@@ -196,6 +207,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self.min_count = min_count
         self.device = device
         self.random_state = random_state
+        self.privacy = privacy
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -206,6 +218,9 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         return tags
 
     _watch: Callable[[Progress], None] | None = None  # the command line's progress bar
+    _watch_sums: Callable[[int, int], None] = staticmethod(lambda done, total: None)  # the same for a private fit
+    privacy_: Guarantee | None = None
+    private_covariance_: NDArray | None = None
 
     def fit(self, X: Any, y: Any = None, *, sites: Any = None, sample_weight: Any = None) -> Self:
         """Fit the mixture.
@@ -223,6 +238,9 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         columns are not features.
         """
         check_settings(self)
+        if self.privacy is not None:
+            fit_privately(self, X, y, sites, sample_weight, self._watch_sums)
+            return self
         pooled = sites is None and not by_name(X)
         settings = self.eta, self.accelerate, self.min_count, self.covariance_type
         algorithm = algorithms.make(self.algorithm, *settings)
@@ -268,6 +286,7 @@ class NetworkGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
             owners=problem.owners, target=None if shrinkage is None else to_numpy(shrinkage.target),
             origin=WHOLE_SAMPLE if pooled else SIMULATION,
         )  # fmt: skip
+        self.privacy_, self.private_covariance_ = None, None
         assert best.carry is not None
         self._left_off = LeftOff(digest, start, shrinkage, best.carry) if self.warm_start else None
         self.sum_plan_ = spending.plan(algorithm, self.means_.shape)

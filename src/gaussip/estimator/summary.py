@@ -31,6 +31,9 @@ def _head(mixture: Any) -> str:
     else:
         where = rows if len(names) == 1 else f"{rows} at {len(names)} sites"
     algorithm = "em" if len(names) == 1 and mixture.origin_ != SITE else mixture.algorithm
+    if mixture.privacy_ is not None:
+        about = f"about {mixture.site_mass_.sum():.0f} rows at {len(names)} sites"
+        return f"{algorithm}, {about}: {mixture.n_rounds_} rounds, {mixture.privacy_}"
     ended = "converged" if mixture.converged_ else "not converged"
     return (
         f"{algorithm}, {where}: {ended} after {mixture.n_rounds_} rounds, "

@@ -12,6 +12,7 @@ from gaussip.mixture.owners import Owners
 from gaussip.networks import mixing_weights
 from gaussip.rows.cells import observed_rows, refuse_unobserved, together, warn_of_empty_rows, warn_of_pairs
 from gaussip.rows.checks import check_cells, check_row_weights, check_sites_filled
+from gaussip.rows.groups import Allowed
 from gaussip.rows.held import Held
 from gaussip.rows.labels import encode_labels
 from gaussip.rows.rows import Rows
@@ -49,6 +50,7 @@ class Problem(NamedTuple):
     sites: NDArray  #: (M,), sorted names
     classes: NDArray  #: (C,), sorted names
     owners: Owners  #: their components
+    allowed: Allowed | None  #: the components of each number of a label; None where number k is component k
     W: sparse.csr_array
 
     @property
@@ -105,7 +107,7 @@ def prepare(
         unlabelled_weight=unlabelled_weight,
         allowed=labels.allowed,
     )
-    problem = Problem(rows, values, weights, known, names, labels.classes, labels.owners, W)
+    problem = Problem(rows, values, weights, known, names, labels.classes, labels.owners, labels.allowed, W)
     if rows.incomplete:
         refuse_unobserved(problem.held.seen.sum(axis=0), float(problem.held.counts.sum()), 0, columns)
         both = [together(x, None if weights is None else weights[m]) for m, x in enumerate(values)]

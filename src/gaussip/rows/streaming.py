@@ -105,7 +105,7 @@ def prepare_on_disk(
     return Problem(
         rows, [sample.rows for sample in samples], [sample.weights for sample in samples],
         None if labels.codes is None else [encode(sample.labels) for sample in samples], names, labels.classes,
-        labels.owners, W,
+        labels.owners, labels.allowed, W,
     )  # fmt: skip
 
 

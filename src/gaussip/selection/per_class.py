@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from gaussip.arrays import NDArray
-from gaussip.errors import DataError, GaussipError, LabelError, SettingError, StartError, Text
+from gaussip.errors import DataError, GaussipError, LabelError, PrivacyError, SettingError, StartError, Text
 from gaussip.rows.cells import observed_rows
 from gaussip.rows.checks import check_row_weights
 from gaussip.rows.frames import as_numbers, by_column_name, names_of
@@ -140,6 +140,11 @@ def choose_per_class(
     {'ill': 2, 'well': 2}
     """
     numbers = _checked(candidates)
+    if mixture.privacy is not None:
+        raise PrivacyError(
+            "every candidate of choose_per_class would spend privacy again",
+            remedy="choose on rows that are public, or say how many components each class has",
+        )
     if on_disk(X):
         raise DataError("choose_per_class needs the rows in one array", remedy="choose on a part of them")
     X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)

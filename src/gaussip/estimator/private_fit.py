@@ -1,0 +1,133 @@
+"""A fit with differential privacy, all sites being in this process."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from gaussip.errors import CollapseError, DataError, SettingError, StartError, Text
+from gaussip.estimator.ending import keep, refuse_if_degenerate
+from gaussip.estimator.preparation import prepared
+from gaussip.exchange.plan import Network
+from gaussip.exchange.questions import Spent, announced, answered, cost
+from gaussip.mixture.covariance_types import as_full
+from gaussip.mixture.theta import Theta, broadcast
+from gaussip.privacy import BoundedRows, Privacy, PrivateFit, ask_private
+from gaussip.privacy.fit import Model, plan_of
+from gaussip.privacy.rows import refuse_heavy, refuse_narrow
+from gaussip.rows.checks import feature_names
+from gaussip.rows.problem import Problem, seeds_of
+from gaussip.rows.streaming import by_name, on_disk
+from gaussip.simulation.history import SIMULATION, History
+from gaussip.simulation.run import Run
+from gaussip.starts.mixtures import checked
+
+ALONE = {
+    "algorithm": ("masked", "its sums are what noise is added to"),
+    "n_init": (1, "every further start would spend privacy"),
+    "shrinkage": (0.0, "the target would be another release"),
+    "warm_start": (False, "a second fit spends privacy again"),
+    "device": ("cpu", "private sums are computed there"),
+    "weighting": ("rows", "every row has the same guarantee"),
+}  #: settings that a private fit takes one value of, and why
+
+
+def fit_privately(
+    mixture: Any, X: Any, y: Any, sites: Any, sample_weight: Any, watch: Callable[[int, int], None]
+) -> None:
+    """Fit an estimator that has ``privacy``."""
+    privacy = Privacy.of(mixture.privacy)
+    _refuse_other_settings(mixture)
+    if on_disk(X) or by_name(X):
+        raise DataError("a private fit needs the rows in one array", remedy="read them into memory")
+    if sites is None:
+        raise DataError(Text("a private fit needs {sites}: noise is added to what each site sends"))
+    network_seed, seed = seeds_of(mixture.random_state, 1)
+    problem = prepared(mixture, X, y, sites, sample_weight, network_seed)
+    features = feature_names(mixture)
+    limits = privacy.limits(features)
+    privacy.shares(len(problem.sites))  # refused where there are too few sites
+    for name, x in zip(problem.sites.tolist(), problem.values, strict=True):
+        refuse_narrow(limits, x, features, name)
+    if problem.weights is not None:
+        refuse_heavy(problem.weights)
+    held = BoundedRows.within(
+        limits, problem.values, problem.labels, problem.weights, problem.allowed, float(mixture.unlabelled_weight)
+    )
+    classes = np.repeat(problem.classes, problem.owners.counts).tolist()
+    model = Model(
+        mixture.n_components, features, problem.owners, classes, problem.allowed, mixture.covariance_type,
+        float(mixture.reg_covar), float(mixture.unlabelled_weight), seed, _given(mixture, len(features)),
+    )  # fmt: skip
+    network = Network(problem.W)
+    sent: list[Spent] = [announced(network)]
+
+    most = plan_of(privacy, model).most_sums
+
+    def count(words: int) -> None:
+        sent.append(sent[-1].plus(cost(network, words)))
+        watch(len(sent), most)
+
+    found = answered(ask_private(privacy, model, len(problem.sites)), held, len(problem.sites), count)
+    _keep(mixture, problem, found, sent, classes)
+    mixture.sum_plan_ = str(network.plan(held.values[0].shape[1]))
+
+
+def _keep(mixture: Any, problem: Problem, found: PrivateFit, sent: list[Spent], classes: list[Any]) -> None:
+    """Set the attributes: nothing that is not in noisy sums goes into them."""
+    M, rounds = len(problem.sites), len(found.changes)
+    of_rounds = sent[-2 * rounds + 1 :: 2]  # each round is a noisy sum, and the first site's mixture to all
+    nan = float("nan")
+    history = History.of(
+        [
+            (number + 1, nan, change, 0.0, 1.0, 0, *spent)
+            for number, (change, spent) in enumerate(zip(found.changes, of_rounds, strict=True))
+        ]
+    )
+    run = Run(broadcast(found.theta, (M,)), history, rounds, np.array(found.settled), None, np.array(0), None)
+    mass = np.full(M, found.rows / M)
+    try:
+        refuse_if_degenerate(mixture, run, mass, feature_names(mixture), classes)
+    except CollapseError as error:
+        error.remedy = f"{error.remedy}; this attempt has spent {found.guarantee}"
+        raise
+    keep(
+        mixture, run, sites=problem.sites, mass=mass, classes=problem.classes, owners=problem.owners, target=None,
+        origin=SIMULATION,
+    )  # fmt: skip
+    if not found.settled:
+        warnings.warn(
+            "the last round of the private fit still moved by more than its noise: components that are not Gaussian, "
+            "or too many of them, or rows beyond the bounds",
+            ConvergenceWarning, stacklevel=4,
+        )  # fmt: skip
+    mixture.privacy_ = found.guarantee
+    mixture.private_covariance_ = found.covariance
+
+
+def _given(mixture: Any, n_features: int) -> Theta | None:
+    """A start that is given: it is taken for public."""
+    parts = (mixture.weights_init, mixture.means_init, mixture.covariances_init)
+    if all(part is None for part in parts):
+        return None
+    if any(part is None for part in parts):
+        text = Text("a private fit takes {weights_init}, {means_init} and {covariances_init} together, or none")
+        raise StartError(text, setting="means_init")
+    K = mixture.n_components
+    covariances = as_full(mixture.covariance_type, mixture.covariances_init, (K, n_features))
+    return checked(Theta(*(np.asarray(part, dtype=float) for part in (*parts[:2], covariances))), K, n_features)
+
+
+def _refuse_other_settings(mixture: Any) -> None:
+    for name, (value, why) in ALONE.items():
+        if getattr(mixture, name) != value:
+            raise SettingError(
+                Text(f"a private fit needs {{{name}:{{value!r}}}}: {{why}}", value=value, why=why), setting=name
+            )
+    if mixture.init_params == "search":
+        text = Text("a private fit begins from labels or by k-means: a search would spend privacy on every trial")
+        raise SettingError(text, setting="init_params", remedy=Text("use {init_params:'kmeans'}"))
