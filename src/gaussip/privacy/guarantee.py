@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -99,11 +99,12 @@ class Privacy:
             )
         return n_sites - 1 - self.colluding
 
-    def randomness(self) -> Below:
-        """Where noise comes from."""
+    def randomness(self) -> Callable[[int, int], Below]:
+        """Where noise comes from, for the number of a sum and a site's place."""
         if self.noise_seed is None:
-            return SystemRandomness()
-        return random.Random(int(self.noise_seed)).randrange
+            system = SystemRandomness()
+            return lambda number, place: system
+        return lambda number, place: random.Random(f"{self.noise_seed} {number} {place}").randrange
 
 
 class Guarantee(NamedTuple):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,25 +32,30 @@ STEP = 2.0**-BITS
 
 
 class Noised(NamedTuple):
-    """Words of numbers in standard deviations of the noise, with a site's share of it added."""
+    """Words of numbers in standard deviations of the noise, with a site's share of it added.
+
+    The last number of a part is its site's place, and no word.
+    """
 
     shares: int
-    below: Below
+    below_at: Callable[[int], Below]  #: where a site's noise comes from
 
     def encode(self, values: NDArray, n_sites: int) -> NDArray:
         """Words (..., size); every call draws other noise: a part that was sent must never be made again."""
-        words = Fixed(BITS).encode(values, n_sites)
+        words = Fixed(BITS).encode(values[..., :-1], n_sites)
         sigma = math.isqrt(4**BITS // self.shares) + 1
-        noise = [discrete_gaussian(sigma, self.below) for _ in range(words.size)]
-        return words + np.array(noise, dtype=np.int64).reshape(words.shape)
+        for row, place in zip(words.reshape(-1, words.shape[-1]), values[..., -1].ravel().tolist(), strict=True):
+            below = self.below_at(int(place))
+            row += np.array([discrete_gaussian(sigma, below) for _ in row], dtype=np.int64)
+        return words
 
     def decode(self, total: NDArray) -> NDArray:
         """The sums, with noise of variance one."""
         return np.asarray(Fixed(BITS).decode(total))
 
     def words(self, size: int) -> int:
-        """One for each number."""
-        return size
+        """One for each number but the last."""
+        return size - 1
 
 
 class Block(NamedTuple):
@@ -71,13 +77,13 @@ class Releases:
     Attributes
     ----------
     n_sites, shares : how many sites add noise, and how many of them are enough
-    below : where it comes from
+    randomness : where it comes from, for the number of a sum and a site's place
     made : the name of each sum, its mu, and how many numbers it has
     """
 
     n_sites: int
     shares: int
-    below: Below
+    randomness: Callable[[int, int], Below]
     made: list[tuple[str, float, int]] = field(default_factory=list)
 
     def ask(
@@ -88,14 +94,13 @@ class Releases:
 
         def scaled(held: Any) -> NDArray:
             given = part(held)
-            return np.concatenate(
-                [x.reshape(len(x), -1) / unit for x, unit in zip(given, units, strict=True)], axis=1
-            )
+            scaled = [x.reshape(len(x), -1) / unit for x, unit in zip(given, units, strict=True)]
+            return np.concatenate([*scaled, np.asarray(held.indices, dtype=float)[:, None]], axis=1)
 
         sizes = [math.prod(block.shape) for block in blocks]
         rounding = STEP * math.sqrt(sum(sizes))  # a row may change how each number is rounded
         self.made.append((name, mu * math.sqrt(sum(block.share for block in blocks)) + rounding, sum(sizes)))
-        total = yield Ask(scaled, Noised(self.shares, self.below))
+        total = yield Ask(scaled, Noised(self.shares, partial(self.randomness, len(self.made))))
         parts = np.split(total, np.cumsum(sizes)[:-1])
         return [x.reshape(b.shape) * unit for x, b, unit in zip(parts, blocks, units, strict=True)]
 
