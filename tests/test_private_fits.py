@@ -136,6 +136,29 @@ def test_several_components_to_a_class_and_free_ones():
     assert (free.predict(X) == np.where(ill, "none", "well")).mean() > 0.95
 
 
+def test_a_guarantee_for_patients_with_several_rows(patients, tmp_path):
+    """Each patient counts as one, however many rows there are; nobody is found by a name."""
+    many = patients.assign(who=[f"p{i}" for i in range(len(patients))])
+    repeated = pd.concat([many, many.iloc[:2000], many.iloc[:2000]])  # three rows of the first two thousand
+    mixture = fitted(repeated, privacy=asked(patient="who"))
+    assert mixture.feature_names_in_.tolist() == ["age", "chol"]
+    assert mixture.site_mass_.sum() == pytest.approx(12_000, abs=200)
+    np.testing.assert_allclose(mixture.means_, fitted(patients).means_, rtol=1e-6)  # the same sums
+    assert mixture.privacy_.neighbours == "all rows of one patient at a site added or removed"
+    with pytest.raises(DataError, match="names no patient in row 3"):
+        fitted(many.assign(who=["a", "b", None, *map(str, range(11_997))]), privacy=asked(patient="who"))
+    with pytest.raises(DataError, match="no column 'name', which privacy names"):
+        fitted(many, privacy=asked(patient="name"))
+    repeated.to_csv(tmp_path / "visits.csv", index=False)
+    words = ("fit", tmp_path / "visits.csv", "--sites", "hospital", "--labels", "diagnosis", "--components", "2")
+    said = gaussip(
+        *words, "--epsilon", "4", "--bounds", "age=0:120,chol=0:20", "--patient", "who", "--out", tmp_path / "m.npz"
+    )
+    assert "for all rows of one patient at a site added or removed" in said.stdout, said.stderr
+    refused = gaussip(*words, "--patient", "who", "--out", tmp_path / "n.npz")
+    assert "--patient is for a private fit" in refused.stderr
+
+
 REFUSED = {
     "no bounds": ({"privacy": {"epsilon": 4}}, SettingError, "has no bounds"),
     "no epsilon": ({"privacy": {"bounds": [0, 1]}}, SettingError, "has no epsilon"),

@@ -139,7 +139,8 @@ SETTINGS: dict[str, Setting] = {
         "min_count",
     ),
     "privacy": Setting(
-        None, "Differential privacy: epsilon, delta, bounds of each feature, and how many sites may collude."
+        None, "Differential privacy: epsilon, delta, bounds of each feature, and how many sites may collude.",
+        key="privacy",
     ),
     "epsilon": Setting(
         None, "Differential privacy with this epsilon, for instance 4.",

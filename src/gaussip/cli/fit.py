@@ -46,6 +46,7 @@ def run(
     delta: options.Delta = default("delta"),
     bounds: options.Bounds = "",
     colluding: options.Colluding = default("colluding"),
+    patient: options.Patient = None,
     start: Annotated[
         str, options.option("init_params", help="kmeans, labels, search, or a model file to resume from.")
     ] = default("init_params"),
@@ -68,7 +69,7 @@ def run(
 
     check_choice("exchange", exchange, ("memory", "mpi"))
     refuse_overwriting(out, force=force, inputs=[*tables, *([Path(network)] if network.endswith(".csv") else [])])
-    named = options.Named(sites, labels, weights, feature_columns, others, na_values)
+    named = options.Named(sites, labels, weights, feature_columns, others, na_values, patient)
     columns, n_labelled = options.read_columns(tables, named, alone=algorithm == "em")
     of_row = columns.sites
     goes_on = start not in STARTS
@@ -93,7 +94,7 @@ def run(
         unlabelled_weight=unlabelled_weight,
         accelerate=accelerate, min_count=min_count, weighting=weighting, n_init=n_init, device=device,
         random_state=seed,
-        privacy=options.privacy(epsilon, delta, bounds, colluding),
+        privacy=options.privacy(epsilon, delta, bounds, colluding, patient),
         warm_start=goes_on, init_params=mixture.init_params if goes_on else start,
     )  # fmt: skip
     if epsilon is not None and exchange == "mpi":
@@ -106,7 +107,7 @@ def run(
             mixture._watch_sums = lambda done, total: advance("fitting", 100 * done // total)
             mixture.fit(columns.X, columns.labels, sites=of_row, sample_weight=columns.weights)
     mixture.save(out)
-    features = columns.X.column_names
+    features = [name for name in columns.X.column_names if name != patient]
     last = {name: values[-1].item() for name, values in mixture.history_.items()}
     if mixture.privacy_ is not None:
         return _private(mixture, out, features, last)

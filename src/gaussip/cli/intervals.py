@@ -52,8 +52,9 @@ def run(
         refuse_overwriting(out, force=force, inputs=[model, *(tables or [])])
     check(level=level)
     mixture = NetworkGaussianMixture.load(model)
-    refuse_site_model(mixture)
-    if mixture.privacy_ is not None:
+    if mixture.privacy_ is None:
+        refuse_site_model(mixture)
+    else:
         result = mixture.uncertainty(tables or None, robust=robust)
         about = f"{mixture.privacy_}\n{100 * level:g}% intervals, noise included"
         return _answer(result, about, level, robust, out, sites=mixture.sites_, privacy=mixture.privacy_.as_json())

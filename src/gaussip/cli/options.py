@@ -91,6 +91,10 @@ Bounds = Annotated[
         help="With --epsilon, the least and largest value of each feature: age=0:120,chol=1:15.",
     ),
 ]
+Patient = Annotated[
+    str | None,
+    typer.Option("--patient", help="With --epsilon, the column that names whose each row is, for several rows each."),
+]
 Colluding = Annotated[int, option("colluding")]
 Overwrite = Annotated[bool, typer.Option(help="Overwrite output files that exist.")]
 
@@ -104,6 +108,7 @@ class Named(NamedTuple):
     features: str | None = None  #: with commas; all others by default
     no_features: str = ""
     na_values: str = ""
+    patient: str | None = None  #: kept beside the features
 
     def words(self) -> list[str]:
         """The words of a command that has these options."""
@@ -129,18 +134,21 @@ def per_class(text: str, labels: Any) -> int | dict[Any, int]:
     return counts
 
 
-def privacy(epsilon: float | None, delta: float, bounds: str, colluding: int) -> dict[str, Any] | None:
-    """What --epsilon, --delta, --bounds and --colluding ask for; None where they ask for nothing."""
+def privacy(
+    epsilon: float | None, delta: float, bounds: str, colluding: int, patient: str | None
+) -> dict[str, Any] | None:
+    """What --epsilon, --delta, --bounds, --colluding and --patient ask for; None where they ask for nothing."""
     if epsilon is None:
-        if bounds:
-            raise SettingError("--bounds are those of a private fit", remedy="give --epsilon too, or leave them out")
+        for name, value in (("--bounds", bounds), ("--patient", patient)):
+            if value:
+                raise SettingError(f"{name} is for a private fit", remedy="give --epsilon too, or leave it out")
         return None
     if not bounds:
         raise SettingError(
             "--epsilon needs the bounds of each feature, known without looking at the rows",
             remedy="give --bounds age=0:120,chol=1:15",
         )
-    given = {"epsilon": epsilon, "delta": delta, "colluding": colluding}
+    given = {"epsilon": epsilon, "delta": delta, "colluding": colluding, "patient": patient}
     return {**given, "bounds": _limits(bounds) if "=" not in bounds else dict(map(_named, bounds.split(",")))}
 
 
@@ -179,8 +187,9 @@ def read_columns(
     if both:
         raise SettingError(f"{sorted(both)[0]!r} is in --features and in --no-features", remedy="leave it out of one")
     try:
+        others = ",".join(filter(None, (named.no_features, named.patient)))
         columns = pick(
-            without(joined, named.no_features), features=listed(named.features) if named.features else None,
+            without(joined, others), features=listed(named.features) if named.features else None,
             sites=sites, labels=labels, weights=named.weights, codes=Codes.of_text(named.na_values),
         )  # fmt: skip
     except DataError as error:
@@ -194,6 +203,8 @@ def read_columns(
         raise LabelError(f"column {labels!r} holds no labels", remedy="leave --labels out to go on without")
     if warned:
         warn_of_columns(columns.X, columns.sites)
+    if named.patient is not None:
+        columns = columns._replace(X=columns.X.append_column(named.patient, joined[named.patient]))
     return columns, n_labelled
 
 

@@ -44,6 +44,7 @@ def run(
     from gaussip.node.local_data import read_local
     from gaussip.node.lock import alone
     from gaussip.node.model import keep
+    from gaussip.node.run_store import RunStore
     from gaussip.node.runner import SiteRun
 
     site_folder = read(folder)
@@ -60,10 +61,11 @@ def run(
         )
         with reporting_refusals(site.call_refused):
             end = site()
-    text = (
-        f"{site_folder.site}: {'converged' if end.converged else 'not converged'} after {end.rounds} rounds, "
-        f"{_likelihood(end.log_likelihood, site_folder.description)}; model written to {site_folder.model}"
-    )
+    found = _likelihood(end.log_likelihood, site_folder.description)
+    if site_folder.description.privacy is not None:
+        found = str(RunStore(site_folder.run).result("private").guarantee(site_folder.description.task()))
+    ended = "converged" if end.converged else "not converged"
+    text = f"{site_folder.site}: {ended} after {end.rounds} rounds, {found}; model written to {site_folder.model}"
     reduces = site_folder.description.reduce is not None
     if reduces:
         text += f", the basis of its {end.theta.means.shape[1]} features to {site_folder.basis}"
@@ -167,6 +169,39 @@ def status(folder: Folder, json: Json = False) -> Answer:
 
 def _number(value: float | None) -> str:
     return "not known yet" if value is None else f"{value:.6g}"
+
+
+@app.command()
+@command
+def privacy(folder: Folder, json: Json = False) -> Answer:
+    """What private runs have spent of the site's rows, on what, and what its limit leaves.
+
+    Example: `gaussip site privacy folders/bern`
+    """
+    from gaussip.federation.folders import read
+    from gaussip.node.ledger import Ledger
+    from gaussip.privacy.accounting import epsilon_of
+    from gaussip.settings import default
+
+    ledger = Ledger(read(folder))
+    entries, limit = ledger.entries(), ledger.limit
+    delta = default("delta") if limit is None else limit.delta
+    spent = epsilon_of(ledger.mu(), delta)
+    rows = [
+        [entry.began, entry.federation, entry.run, f"{entry.epsilon:g}", f"{entry.delta:g}", f"{entry.mu:.4g}",
+         "not over" if entry.sums is None else str(entry.sums)]
+        for entry in entries
+    ]  # fmt: skip
+    shown: list[Any] = [f"no private run yet; the ledger is {ledger.path}"]
+    if entries:
+        names = ["began", "federation", "run", "epsilon", "delta", "mu", "sums"]
+        shown = [table(names, rows, texts=names[:3]), f"together epsilon {spent:.4g} at delta {delta:g}"]
+    if limit is not None:
+        shown.append(f"the limit of site.toml is epsilon {limit.epsilon:g} at delta {delta:g}")
+    return Answer(
+        shown, ledger=str(ledger.path), runs=[entry._asdict() for entry in entries], epsilon=spent, delta=delta,
+        mu=ledger.mu(), limit=None if limit is None else {"epsilon": limit.epsilon, "delta": limit.delta},
+    )  # fmt: skip
 
 
 @app.command("go-on")

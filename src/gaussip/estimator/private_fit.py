@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from gaussip.arrays import NDArray
 from gaussip.errors import CollapseError, DataError, SettingError, StartError, Text
 from gaussip.estimator.ending import keep, refuse_if_degenerate
 from gaussip.estimator.preparation import prepared
@@ -18,9 +19,12 @@ from gaussip.mixture.covariance_types import as_full
 from gaussip.mixture.theta import Theta, broadcast
 from gaussip.privacy import BoundedRows, Privacy, PrivateFit, ask_private
 from gaussip.privacy.fit import Model, plan_of
+from gaussip.privacy.patients import shares_of_patients
 from gaussip.privacy.rows import refuse_heavy, refuse_narrow
-from gaussip.rows.checks import feature_names
+from gaussip.rows.checks import check_row_weights, feature_names
+from gaussip.rows.frames import by_column_name, names_of, selected
 from gaussip.rows.problem import Problem, seeds_of
+from gaussip.rows.sites import site_of_rows
 from gaussip.rows.streaming import by_name, on_disk
 from gaussip.simulation.history import SIMULATION, History
 from gaussip.simulation.run import Run
@@ -46,6 +50,9 @@ def fit_privately(
         raise DataError("a private fit needs the rows in one array", remedy="read them into memory")
     if sites is None:
         raise DataError(Text("a private fit needs {sites}: noise is added to what each site sends"))
+    X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)
+    if privacy.patient is not None:
+        X, sample_weight = _by_patient(X, sites, sample_weight, privacy.patient)
     network_seed, seed = seeds_of(mixture.random_state, 1)
     problem = prepared(mixture, X, y, sites, sample_weight, network_seed)
     features = feature_names(mixture)
@@ -120,6 +127,19 @@ def _given(mixture: Any, n_features: int) -> Theta | None:
     K = mixture.n_components
     covariances = as_full(mixture.covariance_type, mixture.covariances_init, (K, n_features))
     return checked(Theta(*(np.asarray(part, dtype=float) for part in (*parts[:2], covariances))), K, n_features)
+
+
+def _by_patient(X: Any, sites: Any, sample_weight: Any, column: str) -> tuple[Any, NDArray]:
+    """The rows without the column of patients, and their weights."""
+    names = names_of(X)
+    if names is None or column not in names:
+        what = "X has no columns with names" if names is None else f"the columns are {', '.join(map(str, names))}"
+        raise DataError(
+            f"there is no column {column!r}, which privacy names for the patient", column=column, remedy=what
+        )
+    shares = shares_of_patients(X[column], site_of_rows(sites, len(X))[0], column)
+    weights = check_row_weights(sample_weight, len(shares))
+    return selected(X, [name for name in names if name != column]), shares if weights is None else weights * shares
 
 
 def _refuse_other_settings(mixture: Any) -> None:

@@ -13,6 +13,7 @@ from gaussip.federation.addresses import split_address
 from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta
 from gaussip.phases.task import Reduction, Task, make_task
+from gaussip.privacy import Privacy
 from gaussip.rows.basis import check_keep
 from gaussip.rows.labels import owners_of
 from gaussip.rows.missing_codes import Codes
@@ -88,6 +89,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     weighting: str = default("weighting")
     intervals: str = default("intervals")  #: "plain" or "robust": standard errors, once the fit has converged
     min_count: int = default("min_count")
+    privacy: dict[str, Any] | None = default("privacy")  #: epsilon, delta, bounds, colluding
     fsync_every: int = default("fsync_every")
     checkpoint_every: int | None = default("checkpoint_every")
     without: list[str] = []  #: sites that the others went on without
@@ -152,6 +154,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             criterion=default("criterion") if self.choice is None else self.choice.criterion,
             intervals=self.intervals, classes=tuple(map(str, sorted(self.classes or []))), hide=self.hide,
             reveals=self.reveals, features=tuple(self.features),
+            privacy=None if self.privacy is None else Privacy.of(self.privacy),
         )  # fmt: skip
 
     def owners(self) -> Owners | None:

@@ -11,6 +11,7 @@ from gaussip.federation.addresses import split_address
 from gaussip.federation.description import Description
 from gaussip.inference.information import check_size, refuse_nonlinear
 from gaussip.mixture.covariance_types import UNSCALABLE, letters_of
+from gaussip.privacy import Privacy
 from gaussip.rows.basis import check_keep
 from gaussip.rows.checks import check_unlabelled_weight, is_unlabelled
 from gaussip.rows.labels import EITHER, check_components_per_class
@@ -63,6 +64,7 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
         if d.start not in ("kmeans", "search"):
             yield "start", "where the number of components is chosen, so is the start: leave start out"
     yield from _revealing(d)
+    yield from _not_private(d)
     if d.intervals == "plain" and d.unlabelled_weight != 1:
         yield "intervals", 'rows that count in part have robust standard errors: write intervals = "robust"'
     if d.weighting == "equal" and (d.intervals != "none" or d.choice is not None):
@@ -183,6 +185,34 @@ def _revealing(d: Description) -> Iterator[tuple[str, str]]:
                 f"{'rows without it' if few == without else 'it'} is theirs, and each can subtract its own part. "
                 f'Write reveals = "{MOMENTS}" if all sites may know so much of them, or leave {name!r} out',
             )
+
+
+def _not_private(d: Description) -> Iterator[tuple[str, str]]:
+    """What does not go with a private fit."""
+    if d.privacy is None:
+        return
+    try:
+        privacy = Privacy.of(d.privacy)
+        privacy.limits(d.features)
+        privacy.shares(len(d.names))
+        if privacy.patient in d.features:
+            yield "privacy", f"the column of patients, {privacy.patient!r}, cannot be a feature too"
+    except GaussipError as error:
+        yield "privacy", error.worded(as_key)
+    others = {
+        "algorithm": (d.algorithm == "masked", "its noise is in masked sums: leave algorithm out"),
+        "hide": (d.hide, "its sums must be masked, or single sites' parts, with too little noise, would be seen"),
+        "start": (d.start != "search", 'a search would spend privacy on every trial: write start = "kmeans"'),
+        "components": (d.choice is None, "choosing their number would spend privacy on every trial: write a number"),
+        "shrinkage": (not d.shrinkage, "the target would be another release: leave shrinkage out"),
+        "reduce": (d.reduce is None, "principal components of all rows are not private: leave reduce out"),
+        "scale": (not d.scale, "its features are always scaled: leave scale out"),
+        "intervals": (d.intervals == "none", "its standard errors come with the model: leave intervals out"),
+        "going_on_from": (not d.going_on_from, "it cannot continue a checkpoint: budgets would add up"),
+    }
+    for key, (fits, why) in others.items():
+        if not fits:
+            yield key, f"a private fit does not take this: {why}"
 
 
 def as_key(setting: str, value: str) -> str:

@@ -16,6 +16,7 @@ from gaussip.federation.description import Description
 from gaussip.federation.faults import NAME
 from gaussip.files import whole
 from gaussip.files.toml import Source
+from gaussip.settings import broken, default
 
 AUTHORITY = "authority"
 SETTINGS = """\
@@ -27,7 +28,20 @@ site = "{site}"
 
 # Minutes to wait for a neighbour before stopping with exit code 3; the same command goes on later. Default: no limit.
 # patience = 60
+
+# The most that all private runs together may spend of these rows. With a limit the site takes part in no other run.
+# privacy_limit = {{ epsilon = 8, delta = 1e-6 }}
+
+# Where is kept what they have spent, if the rows are also used from other folders. Default: here.
+# ledger = "/var/lib/gaussip/patients-ledger.json"
 """
+
+
+class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What all private runs together may spend."""
+
+    epsilon: float
+    delta: float = default("delta")
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,6 +50,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     site: str
     listen: str | None = None
     patience: float | None = None
+    privacy_limit: Limit | None = None
+    ledger: str | None = None
 
 
 class Amendment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,6 +97,10 @@ def read(path: Path) -> SiteFolder:
         split_address(settings.listen)
     if settings.patience is not None and not settings.patience > 0:
         raise source.error("patience must be a number of minutes above 0", ("patience",))
+    for name in ("epsilon", "delta") if settings.privacy_limit is not None else ():
+        value = getattr(settings.privacy_limit, name)
+        if (sentence := broken(name, value)) is not None:
+            raise source.error(f"privacy_limit has {name} = {value!r}, which must be {sentence}", ("privacy_limit",))
     federation = reading.load(path / "federation.toml")
     steps = amendments(path)
     if steps:

@@ -10,6 +10,7 @@ from gaussip.arrays import NDArray
 from gaussip.errors import DataError, LabelError
 from gaussip.federation.description import Description
 from gaussip.phases.task import LocalData
+from gaussip.privacy.patients import shares_of_patients
 from gaussip.rows.cells import observed_rows, warn_of_empty_rows
 from gaussip.rows.checks import check_row_weights
 from gaussip.rows.labels import Sets, is_labelled, numbered
@@ -22,7 +23,8 @@ def read_local(path: Path, description: Description, site: str) -> LocalData:
     d = description
     table = read_table(path, [] if d.labels is None else [d.labels])
     lacks = d.sites[site].lacks
-    wanted = [*(name for name in d.features if name not in lacks), *filter(None, (d.labels, d.weights))]
+    patient = (d.privacy or {}).get("patient")
+    wanted = [*(name for name in d.features if name not in lacks), *filter(None, (d.labels, d.weights, patient))]
     lacking = [name for name in wanted if name not in table.column_names]
     if lacking:
         raise DataError(
@@ -45,6 +47,9 @@ def read_local(path: Path, description: Description, site: str) -> LocalData:
     columns = pick(table, features=d.features, labels=d.labels, weights=d.weights, codes=d.codes)
     X = np.column_stack([column.to_numpy() for column in columns.X.columns])
     weights = check_row_weights(columns.weights, len(X))
+    if patient is not None:
+        shares = shares_of_patients(table[patient].to_pylist(), None, patient)
+        weights = shares if weights is None else weights * shares
     labels: NDArray | None = None
     sets: Sets = ()
     if columns.labels is not None:

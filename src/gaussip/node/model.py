@@ -20,6 +20,7 @@ from gaussip.node import history_log
 from gaussip.node.local_data import sorted_classes
 from gaussip.node.run_store import RunStore
 from gaussip.phases.fit import Fitted
+from gaussip.phases.private_fit import Private
 from gaussip.phases.program import Program
 from gaussip.rows.basis import reduced_names
 from gaussip.rows.table_files import write_table
@@ -57,7 +58,7 @@ def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
         max_rounds=d.max_rounds, tol=d.tol, reg_covar=d.reg_covar, shrinkage=d.shrinkage, degenerate=d.degenerate,
         components_per_class=d.components_per_class, covariance_type=d.covariance_type,
         unlabelled_weight=d.unlabelled_weight, weighting=d.weighting, random_state=d.seed,
-        init_params=d.start if isinstance(d.start, str) else "kmeans",
+        init_params=d.start if isinstance(d.start, str) else "kmeans", privacy=d.privacy,
     )  # fmt: skip
     set_theta(mixture, end.theta)
     mixture.site_weights_, mixture.site_means_, mixture.site_covariances_ = (part[None] for part in end.theta)
@@ -69,10 +70,23 @@ def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
     mixture.n_features_in_ = end.theta.means.shape[1]
     names = d.features if d.reduce is None else reduced_names(mixture.n_features_in_)
     mixture.feature_names_in_ = np.array(names, dtype=object)
-    agreed = store.result("start")
-    mixture.shrinkage_target_ = agreed.target if d.shrinkage else None
+    mixture.shrinkage_target_ = store.result("start").target if d.shrinkage else None
     mixture.site_mass_ = np.array([store.mass()])
+    if d.privacy is not None:
+        _tell_nothing_but_sums(mixture, store.result("private"), d)
     return mixture
+
+
+def _tell_nothing_but_sums(mixture: NetworkGaussianMixture, private: Private, description: Description) -> None:
+    """What a private model says of its guarantee, and not of the site's rows."""
+    n_sites, rounds = len(description.names), len(private.changes)
+    mixture.privacy_ = private.guarantee(description.task())
+    mixture.private_covariance_ = private.covariance if private.covariance.size else None
+    mixture.site_mass_ = np.array([private.rows / n_sites])
+    of_rounds = {"round": np.arange(1, rounds + 1), "change": private.changes, "step": np.ones(rounds)}
+    zeros = {"disagreement": np.zeros(rounds), "restarts": np.zeros(rounds, dtype=int)}
+    unknown = {name: np.full(rounds, np.nan) for name in History._fields}
+    mixture.history_ = unknown | of_rounds | zeros
 
 
 def _owners(description: Description) -> Owners:

@@ -17,6 +17,7 @@ from gaussip.node.durable import DurableExchange
 from gaussip.node.history_log import HistoryLog
 from gaussip.node.inbox import Inbox
 from gaussip.node.journal import Entry, Journal, packed, unpacked
+from gaussip.node.ledger import Ledger, attempt_of
 from gaussip.node.links import Links
 from gaussip.node.logs import Logs
 from gaussip.node.model import keep_intervals, keep_selection, remove_old_results
@@ -30,6 +31,7 @@ from gaussip.node.waiting import Waiting
 from gaussip.phases.base import Resumed, run
 from gaussip.phases.fit import Fit, Fitted
 from gaussip.phases.fit_by_sums import FitBySums
+from gaussip.phases.private_fit import refuse_unbounded
 from gaussip.phases.program import NAMES, Program, longest_message
 from gaussip.phases.task import LocalData, refuse_few
 from gaussip.starts.rare import about_left_out
@@ -60,6 +62,7 @@ class SiteRun:
         d, task = folder.description, folder.description.task()
         certificate_ends = check_certificate(folder)
         refuse_few(local, task)
+        refuse_unbounded(task, local, task.sites.index(folder.site))
         self._task, self._names, self._digest = task, task.sites, d.digest()
         self._every = d.checkpoints_every
         self._run = self._digest[:12]
@@ -70,6 +73,8 @@ class SiteRun:
         self._store.refuse_other_rows(self._rows)
         self._store.make()
         self._sums = SumsLog(folder.run)
+        self._ledger, self._attempt = Ledger(folder), attempt_of(self._store.secret())
+        self._ledger.refuse(task.privacy, folder.run.name, self._attempt)
         me_proved = SiteIdentity(
             bytes.fromhex(self._digest),
             folder.site,
@@ -209,6 +214,8 @@ class SiteRun:
             self._meet()
             self._exchange.send_again()
             self._keep_rows()  # from now on they must stay the same
+            if self._task.privacy is not None:
+                self._ledger.charge(self._folder, self._task.privacy, self._attempt)
             gc.collect()
             gc.freeze()  # what is there now stays: nobody need look at it again and again
             self._phase, self._kept = self._program.phase, dict(self._program.results)
@@ -310,6 +317,14 @@ class SiteRun:
             self._logs.event("left rows out", own=own, why=about_left_out(all_rows, self._task.min_count))
         if name == "facts":
             report_facts(self._folder, self._local, self._program.results[name], self._logs)
+        if name == "private":
+            private = self._program.results[name]
+            for number, change in enumerate(private.changes.tolist(), 1):
+                seen = self._program.progress()._replace(round=number, passes=number, change=change)
+                self._history.add(seen, self._exchange.bytes_sent)
+            guarantee = private.guarantee(self._task)
+            self._ledger.settle(self._folder.run.name, self._attempt, private, guarantee)
+            self._logs.event("fitted with noise", exchange=exchange, guarantee=str(guarantee))
         if name == "start":
             if selection is not None and self._task.at_least is not None:
                 chosen = keep_selection(self._folder, selection, self._task.numbers[-1])

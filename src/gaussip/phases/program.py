@@ -26,6 +26,8 @@ from gaussip.phases.groups import GroupsPhase
 from gaussip.phases.information import InformationPhase, Summed
 from gaussip.phases.information import most_words as information_words
 from gaussip.phases.keys import Announced, KeysPhase
+from gaussip.phases.private_fit import Private, PrivatePhase
+from gaussip.phases.private_fit import most_words as private_words
 from gaussip.phases.start import Agreed, FactsPhase, StartPhase
 from gaussip.phases.start import most_words_of_facts as facts_words
 from gaussip.phases.start import most_words_of_start as start_words
@@ -39,12 +41,15 @@ from gaussip.settings import REFUSE
 from gaussip.starts.facts import Facts
 
 PHASES: tuple[type[Phase], ...] = (
-    KeysPhase, GroupsPhase, BasisPhase, FactsPhase, StartPhase, Confirming, FitBySums, Fit, InformationPhase, Closing,
+    KeysPhase, PrivatePhase, GroupsPhase, BasisPhase, FactsPhase, StartPhase, Confirming, FitBySums, Fit,
+    InformationPhase, Closing,
 )  # fmt: skip
+PRIVATE = (KeysPhase, PrivatePhase, Closing)  # of a private fit
 NAMES = tuple(dict.fromkeys(kind.name for kind in PHASES))
 RESULTS: dict[str, type[Any]] = {
     "chain": Chain,
     "keys": Announced,
+    "private": Private,
     "groups": Rare,
     "basis": Basis,
     "facts": Facts,
@@ -58,7 +63,7 @@ RESULTS: dict[str, type[Any]] = {
 
 def longest_message(task: Task) -> int:
     """Bytes that no message of a run exceeds."""
-    questions = [HASHES * BINS, facts_words(task), start_words(task), fit_words(task)]
+    questions = [HASHES * BINS, facts_words(task), start_words(task), fit_words(task), private_words(task)]
     if task.reduction is not None:
         questions.append(basis_words(task.n_features))
     if task.intervals != "none":
@@ -118,6 +123,8 @@ class Program:
 
     def _take(self, name: str, result: Any) -> None:
         self.results[name] = result
+        if name == "private":
+            self.results["fit"] = result.fitted
         if name == "groups":
             self._context = self._context.without(result)
         if name == "basis":
@@ -132,6 +139,8 @@ class Program:
     def _begin(self, number: int) -> None:
         """The first phase from a number on that this run has; the last one stays where none is left."""
         for kind in PHASES[number:]:
+            if self.task.privacy is not None and kind not in PRIVATE:
+                continue
             if self._basis is not None and kind is BasisPhase:
                 self._take("basis", self._basis)
             try:
@@ -190,7 +199,7 @@ class Program:
         if isinstance(phase, StartPhase):
             self.selection = phase.selection
         self._take(phase.name, phase.result)
-        if isinstance(phase, FitBySums) and self._refused():
+        if isinstance(phase, FitBySums | PrivatePhase) and self._refused():
             return
         self._begin(1 + PHASES.index(type(phase)))
 

@@ -15,6 +15,7 @@ from gaussip.exchange.plan import Network
 from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta
 from gaussip.networks import mixing_weights, two_way_weights
+from gaussip.privacy import Privacy
 from gaussip.rows.checks import check_mean_weight
 from gaussip.rows.groups import Allowed
 from gaussip.rows.held import Held
@@ -100,11 +101,17 @@ class Task(NamedTuple):
     features: tuple[str, ...] | None = None  #: names of the features
     hide: bool = True  #: whether parts of sums are masked, between real sites
     reveals: str = "nothing"  #: what of a site others may know: "nothing", "row counts" or "site moments"
+    privacy: Privacy | None = None  #: what a private fit is to guarantee
 
     @property
     def n_classes(self) -> int:
         """Classes that rows may be labelled with."""
         return 0 if self.owners is None else len(self.owners.counts)
+
+    @property
+    def allowed(self) -> Allowed | None:
+        """The components of each class; None where class k is component k."""
+        return None if self.owners is None else allowed_by(self.owners, ())
 
     @property
     def class_of_component(self) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def ask_private(privacy: Privacy, model: Model, n_sites: int) -> Replicated[Priv
         return (yield from _fitted(privacy, model, limits, releases))
     except GaussipError as error:
         if releases.made:
-            spent = f"this attempt has spent {Guarantee.of(privacy, releases.made, releases.mu)}"
+            spent = f"this attempt has spent {Guarantee.of(privacy, releases.made)}"
             error.remedy = spent if error.remedy is None else f"{error.remedy}; {spent}"
         raise
 
@@ -120,7 +120,7 @@ def _fitted(privacy: Privacy, model: Model, limits: NDArray, releases: Releases)
     covariance = None
     if plan.solved and model.unlabelled_weight == 1:
         covariance = _covariance(theta, look, _noise(theta, plan, weight**0.5 / releases.excess), drawing, unit)
-    guarantee = Guarantee.of(privacy, releases.made, releases.mu)
+    guarantee = Guarantee.of(privacy, releases.made)
     settled = step is None or not step.far
     return PrivateFit(unit.original_theta(theta), look.rows, changes, settled, covariance, guarantee)
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, SettingError, Text, some
-from gaussip.privacy.accounting import epsilon_of, mu_of
+from gaussip.privacy.accounting import epsilon_of, mu_of, together
 from gaussip.privacy.discrete_gaussian import Below, SystemRandomness
 from gaussip.settings import broken, default
 
-KEYS = ("epsilon", "delta", "bounds", "colluding", "noise_seed")
-NEIGHBOURS = "one row added or removed"
+KEYS = ("epsilon", "delta", "bounds", "colluding", "patient", "noise_seed")
+ROW, PATIENT = "one row added or removed", "all rows of one patient at a site added or removed"
 GAUSSIAN = 0.999  # of delta; the rest is for what a discrete Gaussian is not (see `gaussip.privacy.noised`)
 ROUNDING = 1e-5  # of mu, kept for the rounding of parts
 
@@ -29,6 +29,7 @@ class Privacy:
     delta: float
     bounds: Any  #: the least and the largest value of each feature by name, or one pair for all
     colluding: int  #: sites that may share what they know with the one that reads the sums
+    patient: str | None  #: the column that names whose each row is; None: every row is somebody else's
     noise_seed: int | None  #: for studies: noise that can be drawn again guarantees nothing
 
     @classmethod
@@ -53,7 +54,11 @@ class Privacy:
         seed = given.get("noise_seed")
         if seed is not None and broken("random_state", seed):
             raise _wrong(f"has noise_seed={seed!r}, which must be a whole number")
-        return cls(float(values["epsilon"]), float(values["delta"]), given["bounds"], int(values["colluding"]), seed)
+        patient = given.get("patient")
+        if not (patient is None or isinstance(patient, str)):
+            raise _wrong(f"has patient={patient!r}, which must be the name of a column")
+        epsilon, delta, colluding = float(values["epsilon"]), float(values["delta"]), int(values["colluding"])
+        return cls(epsilon, delta, given["bounds"], colluding, patient, seed)
 
     @property
     def mu(self) -> float:
@@ -118,14 +123,21 @@ class Guarantee(NamedTuple):
     releases: tuple[tuple[str, float, int], ...]  #: what was summed: its name, its mu, how many numbers
 
     @classmethod
-    def of(cls, privacy: Privacy, releases: Sequence[tuple[str, float, int]], mu: float) -> Guarantee:
+    def of(cls, privacy: Privacy, releases: Sequence[tuple[str, float, int]]) -> Guarantee:
         """The one that is reported: of the releases that there were."""
+        mu = together(mu for _, mu, _ in releases)
         epsilon = np.inf if privacy.noise_seed is not None else epsilon_of(mu, GAUSSIAN * privacy.delta)
-        return cls(float(epsilon), privacy.delta, mu, NEIGHBOURS, privacy.colluding, tuple(releases))
+        neighbours = ROW if privacy.patient is None else PATIENT
+        return cls(float(epsilon), privacy.delta, mu, neighbours, privacy.colluding, tuple(releases))
+
+    @property
+    def private(self) -> bool:
+        """Whether it guarantees anything."""
+        return bool(np.isfinite(self.epsilon))
 
     def as_json(self) -> dict[str, Any]:
         """In JSON's own types, which have no infinity."""
-        epsilon = self.epsilon if np.isfinite(self.epsilon) else None
+        epsilon = self.epsilon if self.private else None
         return self._asdict() | {"epsilon": epsilon, "releases": [list(release) for release in self.releases]}
 
     @classmethod
@@ -136,7 +148,7 @@ class Guarantee(NamedTuple):
         return cls(**{**given, "epsilon": epsilon, "releases": releases})
 
     def __str__(self) -> str:
-        if not np.isfinite(self.epsilon):
+        if not self.private:
             return "no privacy: the noise was drawn with noise_seed, for a study"
         others = "another site shares what it knows"
         if self.colluding != 1:

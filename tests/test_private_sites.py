@@ -1,0 +1,232 @@
+"""Private fits of real sites: the simulation's numbers, kills, what leaves a site, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from command import gaussip
+from federations import Federation
+from gaussip import NetworkGaussianMixture
+from gaussip.errors import FederationError, FileError, PrivacyError
+from gaussip.federation import reading
+from gaussip.federation.folders import read
+from gaussip.mixture.theta import pack
+from gaussip.node.ledger import Ledger
+from gaussip.node.sums_log import PART, SumsLog
+from gaussip.phases.private_fit import refuse_unbounded
+from gaussip.phases.program import Program
+from gaussip.phases.task import LocalData, make_task
+from gaussip.privacy import Privacy
+from gaussip.privacy.accounting import epsilon_of
+from programs import run_all, settings
+
+BOUNDS = [-10, 20]
+
+
+def federation(path, n_sites=4, labels=True, **changes):
+    privacy = {"epsilon": 8, "bounds": BOUNDS, "noise_seed": 5} | changes
+    privacy = {key: value for key, value in privacy.items() if value is not None}
+    given = {} if labels else {"labels": None, "classes": None}
+    return Federation(
+        path, n_sites, n_rows=2000, algorithm="masked", reveals="nothing", privacy=privacy, eta=0.01, max_rounds=1000,
+        fsync_every=4, **given,
+    )  # fmt: skip
+
+
+def simulated(sites):
+    """The same fit with all sites in this process."""
+    data, labels = sites.data, sites.settings["labels"] is not None
+    names = np.array([None, "c0", "c1", "c2"], dtype=object)
+    mixture = NetworkGaussianMixture(3, privacy=sites.settings["privacy"], reg_covar=1e-3, random_state=0)
+    y = names[data.labels + 1] if labels else None
+    return mixture.fit(data.X, y, sites=np.array(sites.names)[data.sites])
+
+
+def run_folder(sites, name):
+    return sites.folders / name / "runs" / sites.description.digest()[:12]
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_real_sites_have_the_simulation_s_numbers_and_a_kill_changes_nothing(tmp_path, labels):
+    with federation(tmp_path, labels=labels) as sites:
+        sites.start()
+        for number, name in enumerate(sites.names[:3]):
+            sites.until(lambda n=number: sites.status("s3").get("exchange", 0) >= 5 * n + 1)
+            sites.signal(name, signal.SIGKILL)
+            sites.start(name)
+        sites.finish()
+        wanted = simulated(sites)
+        for name in sites.names:
+            model = NetworkGaussianMixture.load(sites.folders / name / "model.npz")
+            np.testing.assert_array_equal(pack(model._theta()), pack(wanted._theta()))
+            assert model.privacy_ == wanted.privacy_
+            assert model.site_mass_.tolist() == [wanted.site_mass_[0]]
+            np.testing.assert_array_equal(model.history_["change"], wanted.history_["change"])
+            np.testing.assert_array_equal(
+                model.uncertainty().standard_errors.means, wanted.uncertainty().standard_errors.means
+            )
+            assert "no privacy" in sites.events(name, "fitted with noise")[0]["guarantee"]
+        assert gaussip("diagnose", sites.folders / "s0").returncode == 0
+        assert "noise included" in gaussip("intervals", sites.folders / "s0" / "model.npz").stdout
+
+
+def test_no_noise_is_drawn_twice(tmp_path):
+    """Eight sites, two of them killed in each of eight moments: what was sent of a sum is sent again, never remade.
+
+    One site is frozen most of the time, so that there is time to kill others in the middle of a sum.
+    """
+    with federation(tmp_path, 8, noise_seed=None, epsilon=4) as sites:
+        sites.start()
+        sites.until(lambda: all(sites.events(name, "exchanged keys") for name in sites.names))
+        kept, limit = {}, time.monotonic() + 120
+        for number in range(8):
+            victims = [sites.names[number % 6], sites.names[number % 6 + 1]]
+            sites.until(lambda n=number: sites.status("s7").get("exchange", 0) >= 6 + 12 * n)
+            sites.signal("s7", signal.SIGSTOP)
+            for name in victims:
+                sites.signal(name, signal.SIGKILL)
+                for key, part in parts(run_folder(sites, name), tmp_path / f"{number}-{name}").items():
+                    np.testing.assert_array_equal(kept.setdefault((name, key), part), part)
+            sites.start(*victims)
+            sites.signal("s7", signal.SIGCONT)
+            assert time.monotonic() < limit
+        sites.finish()
+        assert len({name for name, _ in kept}) == 7
+        assert max(number for _, number in kept) >= 10
+        models = [NetworkGaussianMixture.load(sites.folders / name / "model.npz") for name in sites.names]
+        for model in models[1:]:
+            np.testing.assert_array_equal(pack(model._theta()), pack(models[0]._theta()))
+        assert 3.99 < models[0].privacy_.epsilon <= 4
+        for name in sites.names:  # a run that was killed is entered once
+            (entry,) = Ledger(read(sites.folders / name)).entries()
+            assert entry.mu == models[0].privacy_.mu
+            assert entry.sums == len(models[0].privacy_.releases)
+        said = gaussip("site", "privacy", sites.folders / "s0").stdout
+        assert "together epsilon 4 at delta 1e-06" in said
+
+
+def parts(run, copy):
+    """The parts that a site has made of its private sums, by number, from a copy of its log."""
+    copy.mkdir()
+    found = {}
+    for path in run.glob("private-sums.log"):
+        shutil.copy(path, copy)
+        log = SumsLog(copy)
+        for kind, number in log._opened("private"):
+            if kind == PART:
+                found[number] = log.part("private", number)
+        log.close()
+    return found
+
+
+def test_a_site_refuses_rows_beyond_the_bounds_before_it_sends_anything(tmp_path):
+    with federation(tmp_path, bounds=[-1, 1]) as sites:
+        sites.start("s0")
+        sites.wait_for_end("s0")
+        assert sites.running["s0"].returncode == 2
+        assert "lie beyond its bounds, -1 to 1" in sites.output("s0")
+        assert not sites.events("s0", "met")
+
+
+def test_a_site_keeps_to_its_own_limit(tmp_path):
+    with federation(tmp_path, noise_seed=None, epsilon=4) as sites:
+        folder = sites.folders / "s0"
+        with (folder / "site.toml").open("a") as file:
+            file.write("privacy_limit = { epsilon = 5 }\n")
+        privacy = sites.description.task().privacy
+        ledger = Ledger(read(folder))
+        ledger.refuse(privacy, "run", "first")
+        ledger.charge(read(folder), privacy, "first")
+        ledger.charge(read(folder), privacy, "first")  # resumed
+        assert [entry.mu for entry in ledger.entries()] == [privacy.mu]
+        ledger.refuse(privacy, read(folder).run.name, "first")
+        mu = np.sqrt(2) * privacy.mu
+        with pytest.raises(PrivacyError, match=f"together that is {epsilon_of(mu, 1e-6):.3g} at delta=1e-06"):
+            ledger.charge(read(folder), privacy, "second")
+        seeded = dataclasses.replace(privacy, noise_seed=3)
+        for other, words in ((None, "is not private"), (seeded, "has a noise_seed")):
+            with pytest.raises(PrivacyError, match=words):
+                ledger.refuse(other, "run", "third")
+        sites.start("s0")
+        sites.wait_for_end("s0")
+        assert sites.running["s0"].returncode == 2
+        assert "more than the privacy_limit of site.toml, 5" in sites.output("s0")
+        assert "the limit of site.toml is epsilon 5 at delta 1e-06" in gaussip("site", "privacy", folder).stdout
+        assert json.loads(gaussip("site", "privacy", folder, "--json").stdout)["limit"]["epsilon"] == 5
+        ledger.path.write_text("{")
+        with pytest.raises(FileError, match="it says what the rows have spent"):
+            ledger.refuse(privacy, "run", "first")
+        with (folder / "site.toml").open("a") as file:
+            file.write('ledger = "/nowhere/at/all.json"\n')
+        with pytest.raises(FileError, match=r"cannot keep /nowhere/at/all\.json"):
+            Ledger(read(folder)).charge(read(folder), privacy, "first")
+        (folder / "site.toml").write_text('site = "s0"\nprivacy_limit = { epsilon = -1 }\n')
+        with pytest.raises(FederationError, match=r"line 2: privacy_limit has epsilon = -1"):
+            read(folder)
+
+
+def test_too_little_is_the_same_failure_at_all_sites(tmp_path):
+    with federation(tmp_path, epsilon=0.06) as sites:
+        sites.start()
+        sites.finish(code=2)
+        for name in sites.names:
+            assert "this attempt has spent" in sites.output(name)
+
+
+CONFLICTS = {
+    "gossip": ({"algorithm": "exact"}, "its noise is in masked sums"),
+    "seen": ({"hide": False}, "its sums must be masked"),
+    "search": ({"start": "search"}, "would spend privacy on every trial"),
+    "choice": ({"components": {"at_most": 4}, "labels": None, "classes": None}, "choosing their number"),
+    "shrinkage": ({"shrinkage": 0.2}, "leave shrinkage out"),
+    "basis": ({"reduce": {"keep": 2}}, "are not private: leave reduce out"),
+    "scale": ({"scale": True}, "leave scale out"),
+    "intervals": ({"intervals": "plain"}, "leave intervals out"),
+    "no bounds": ({"privacy": {"epsilon": 4}}, "privacy has no bounds"),
+    "epsilon": ({"privacy": {"epsilon": -1, "bounds": BOUNDS}}, "privacy has epsilon=-1"),
+    "feature": ({"privacy": {"epsilon": 4, "bounds": {"x0": BOUNDS}}}, "name no limits of 'x1', 'x2'"),
+    "colluding": ({"privacy": {"epsilon": 4, "bounds": BOUNDS, "colluding": 3}}, "of 4 sites at most 2 can collude"),
+}
+
+
+@pytest.mark.parametrize(("changes", "words"), CONFLICTS.values(), ids=CONFLICTS)
+def test_a_description_that_cannot_be_private_is_refused_with_the_line(tmp_path, changes, words):
+    given = {"privacy": {"epsilon": 4, "bounds": BOUNDS}, "algorithm": "masked", "reveals": "site moments"}
+    with pytest.raises(FederationError, match=rf"federation.toml, line \d+: .*{words}"):
+        Federation(tmp_path, 4, **given | changes)
+
+
+def test_two_sites_are_too_few():
+    text = "\n".join([
+        'name = "two"', "components = 1", 'features = ["x"]', "hide = false", 'reveals = "site moments"',
+        "privacy = { epsilon = 4, bounds = [0, 1] }", "[sites]", 'a = { address = "127.0.0.1:1" }',
+        'b = { address = "127.0.0.1:2" }',
+    ])  # fmt: skip
+    with pytest.raises(FederationError, match="at least 3 sites, and there are 2"):
+        reading.of_text(text)
+
+
+def test_programs_in_one_process_sum_no_more_than_the_private_sums():
+    """Keys and facts of other fits are not asked for: all that a site sends has noise, or is the same at all."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(3, size=6000)
+    X = np.array([[0, 0, 0], [5, 0, 3], [0, 5, -3]])[group] + rng.normal(size=(6000, 3))
+    labels = np.where(rng.random(6000) < 0.2, group, -1)
+    task = make_task(("a", "b", "c"), **settings("masked", min_count=5))
+    privacy = Privacy.of({"epsilon": 8, "bounds": BOUNDS, "noise_seed": 0})
+    task = task._replace(privacy=privacy, features=("x", "y", "z"), classes=("u", "v", "w"))
+    rows = [LocalData(X[m::3], labels[m::3], None) for m in range(3)]
+    for m, local in enumerate(rows):
+        refuse_unbounded(task, local, m)
+    programs = run_all(task, rows)
+    assert set(programs[0].results) == {"chain", "private", "fit"}
+    assert isinstance(programs[0], Program)
+    for program in programs[1:]:
+        np.testing.assert_array_equal(pack(program.estimate()), pack(programs[0].estimate()))
