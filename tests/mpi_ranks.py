@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 
+from gaussip import NetworkGaussianMixture
 from gaussip.exchange.mpi import Mpi
 from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import pack
@@ -35,6 +36,25 @@ def data():
     return found, paper_start(found.truth, 0.2, np.random.default_rng(3))
 
 
+def private_mixture():
+    """An estimator whose noise can be drawn again, its rows, labels and sites."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(2, size=8000)
+    X = np.array([[0, 0], [4, 2]])[group] + rng.normal(size=(8000, 2))
+    y = np.where(rng.random(8000) < 0.1, group, -1)
+    mixture = NetworkGaussianMixture(2, random_state=0, privacy={"epsilon": 4, "bounds": [-10, 15], "noise_seed": 7})
+    return mixture, X, y, np.array(SITES)[np.arange(8000) % 4]
+
+
+def main_private(out):
+    """The first rank's private model."""
+    from gaussip.estimator.mpi_fit import fit, world
+
+    mixture, X, y, sites = private_mixture()
+    if fit(mixture, X, y, sites, None, world(), lambda done: None):
+        mixture.save(out)
+
+
 def main(out, names):
     """Every rank's estimates, gathered at the first and written to a file."""
     from mpi4py import MPI
@@ -56,4 +76,4 @@ def main(out, names):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main_private(sys.argv[1]) if sys.argv[2:] == ["private"] else main(sys.argv[1], sys.argv[2:])

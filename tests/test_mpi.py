@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import mpi_ranks
+from gaussip import NetworkGaussianMixture
 from gaussip.algorithms import between_sites
 from gaussip.files.archive import read
 from gaussip.mixture.theta import pack
@@ -70,6 +71,27 @@ def test_a_fit_by_ranks_is_the_fit(table, tmp_path, algorithm, start):
     np.testing.assert_allclose(
         found["history_disagreement"][-1], wanted["history_disagreement"][-1], rtol=1e-6, atol=1e-14
     )
+
+
+def test_a_private_fit_by_ranks_is_the_simulation_s(tmp_path):
+    command = [sys.executable, str(Path(mpi_ranks.__file__)), str(tmp_path / "model.npz"), "private"]
+    done = by_ranks(4, command)
+    assert done.returncode == 0, done.stderr
+    found, (mixture, X, y, sites) = NetworkGaussianMixture.load(tmp_path / "model.npz"), mpi_ranks.private_mixture()
+    wanted = mixture.fit(X, y, sites=sites)
+    np.testing.assert_array_equal(found.means_, wanted.means_)
+    np.testing.assert_array_equal(found.uncertainty().covariance, wanted.uncertainty().covariance)
+    assert found.privacy_ == wanted.privacy_
+    assert found.history_["bytes"][-1] > 0
+
+
+def test_a_private_fit_by_ranks_on_the_command_line(table, tmp_path):
+    options = [table, *FIT, "--epsilon", "4", "--out", tmp_path / "m.npz"]
+    few = fit(*options, "--bounds", "-100:100", ranks=4)
+    assert few.returncode == 2
+    assert "this attempt has spent" in few.stderr
+    cut = fit(*options, "--bounds", "0:0.5", ranks=4)
+    assert cut.stderr.count("lie beyond its bounds") == 1
 
 
 @pytest.mark.parametrize("kind", ["diag", "VEV"])

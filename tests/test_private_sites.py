@@ -74,6 +74,7 @@ def test_real_sites_have_the_simulation_s_numbers_and_a_kill_changes_nothing(tmp
             )
             assert "no privacy" in sites.events(name, "fitted with noise")[0]["guarantee"]
         assert gaussip("diagnose", sites.folders / "s0").returncode == 0
+        assert "none: the noise has a seed" in gaussip("site", "status", sites.folders / "s0").stdout
         assert "noise included" in gaussip("intervals", sites.folders / "s0" / "model.npz").stdout
 
 
@@ -108,6 +109,8 @@ def test_no_noise_is_drawn_twice(tmp_path):
             (entry,) = Ledger(read(sites.folders / name)).entries()
             assert entry.mu == models[0].privacy_.mu
             assert entry.sums == len(models[0].privacy_.releases)
+            told = sites.status(name)["privacy"]
+            assert (told["epsilon"], told["neighbours"]) == (4, "one row added or removed")
         said = gaussip("site", "privacy", sites.folders / "s0").stdout
         assert "together epsilon 4 at delta 1e-06" in said
 

@@ -69,6 +69,8 @@ def run(
 
     check_choice("exchange", exchange, ("memory", "mpi"))
     refuse_overwriting(out, force=force, inputs=[*tables, *([Path(network)] if network.endswith(".csv") else [])])
+    if patient is not None and exchange == "mpi":
+        raise SettingError("--patient does not go with --exchange mpi", remedy="use --exchange memory, or --weights")
     named = options.Named(sites, labels, weights, feature_columns, others, na_values, patient)
     columns, n_labelled = options.read_columns(tables, named, alone=algorithm == "em")
     of_row = columns.sites
@@ -97,8 +99,6 @@ def run(
         privacy=options.privacy(epsilon, delta, bounds, colluding, patient),
         warm_start=goes_on, init_params=mixture.init_params if goes_on else start,
     )  # fmt: skip
-    if epsilon is not None and exchange == "mpi":
-        raise SettingError("a private fit runs in this process", remedy="use --exchange memory")
     with progress(rounds if epsilon is None else 100, percent=epsilon is not None) as advance:
         if exchange == "mpi":
             _fit_by_ranks(mixture, columns, of_row, lambda round: advance("fitting", round))

@@ -152,6 +152,7 @@ def status(folder: Folder, json: Json = False) -> Answer:
         *([name, _number(status[key])] for name, key in (
             (f"log-likelihood per row {_whose(site_folder.description)}", "log_likelihood"), ("change", "change"),
             ("disagreement", "disagreement"))),
+        *([["privacy", _asked(status["privacy"])]] if status.get("privacy") else []),
         *(["waits for", f"{name}: {why}"] for name, why in status["waiting_for"].items()),
         *([f"neighbour {name}", "linked" if there and running else "not linked"] for name, there in
           status["neighbours"].items() if running or end is None),
@@ -165,6 +166,12 @@ def status(folder: Folder, json: Json = False) -> Answer:
     )
     answer.exit_code = 2 if status["failure"] else 3 if status["state"] == "stopped" else 0
     return answer
+
+
+def _asked(privacy: dict[str, Any]) -> str:
+    if privacy["epsilon"] is None:
+        return "none: the noise has a seed"
+    return f"epsilon {privacy['epsilon']:g} at delta {privacy['delta']:g}, for {privacy['neighbours']}"
 
 
 def _number(value: float | None) -> str:

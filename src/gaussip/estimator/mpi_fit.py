@@ -10,13 +10,17 @@ from gaussip.errors import SettingError, Text
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.estimator.ending import keep, refuse_if_degenerate, warn_if_not_converged
 from gaussip.estimator.preparation import check_settings
+from gaussip.estimator.private_fit import keep_private, refuse_other_settings
 from gaussip.exchange.mpi import Mpi
+from gaussip.exchange.questions import Spent
 from gaussip.mixture.theta import Theta, broadcast, pack, to_psi, unpack
 from gaussip.mixture.units import measure, unit_of_start
 from gaussip.phases.base import run
 from gaussip.phases.fit import Fitted
+from gaussip.phases.private_fit import refuse_unbounded
 from gaussip.phases.program import Program
 from gaussip.phases.task import LocalData, make_task
+from gaussip.privacy import Privacy
 from gaussip.rows.checks import check_row_weights, check_sites_filled, feature_names
 from gaussip.rows.labels import encode_labels
 from gaussip.rows.problem import not_empty, seeds_of
@@ -60,6 +64,11 @@ def fit(
             )
         )
     check_settings(mixture)
+    privacy = None if mixture.privacy is None else Privacy.of(mixture.privacy)
+    if privacy is not None:
+        refuse_other_settings(mixture)
+        if privacy.patient is not None:
+            raise SettingError("patients are not told apart under MPI", setting="privacy", remedy="give weights")
     labels = encode_labels(
         y, len(X), mixture.n_components, mixture.unlabelled_weight, mixture.components_per_class
     )  # fmt: skip
@@ -68,7 +77,8 @@ def fit(
     if weights is not None:
         check_sites_filled(np.bincount(codes[there], weights[there], minlength=len(names)), names.tolist())
     mixture.n_features_in_ = X.shape[1]
-    features = feature_names(mixture) if hasattr(mixture, "feature_names_in_") else None
+    named = hasattr(mixture, "feature_names_in_") or privacy is not None
+    features = feature_names(mixture) if named else None
     network_seed, start_seed = seeds_of(mixture.random_state, 1)
     task = make_task(
         tuple(names.tolist()), network=mixture.network, mixing=mixture.mixing, network_seed=network_seed,
@@ -78,19 +88,32 @@ def fit(
         scale=False, classes=tuple(map(str, labels.classes)),
         reg_covar=mixture.reg_covar, weighting=mixture.weighting, max_rounds=mixture.max_rounds, tol=mixture.tol,
         min_count=mixture.min_count, shrinkage=mixture.shrinkage, unlabelled_weight=mixture.unlabelled_weight,
-        degenerate=mixture.degenerate, features=None if features is None else tuple(features),
+        degenerate=mixture.degenerate, features=None if features is None else tuple(features), privacy=privacy,
     )  # fmt: skip
-    mine = there & (codes == communicator.Get_rank())
-    local = LocalData(
-        X[mine], None if labels.codes is None else labels.codes[mine], None if weights is None else weights[mine],
-        labels.sets,
-    )  # fmt: skip
-    program = Program(task, communicator.Get_rank(), local)
+
+    def of_site(m: int) -> LocalData:
+        mine = there & (codes == m)
+        known, weighted = (None if part is None else part[mine] for part in (labels.codes, weights))
+        return LocalData(X[mine], known, weighted, labels.sets)
+
+    for m in range(len(names)):  # every rank has read all rows: they are refused at all
+        refuse_unbounded(task, of_site(m), m)
+    program = Program(task, communicator.Get_rank(), of_site(communicator.Get_rank()))
     exchange = Mpi(communicator)
     program.start()
     run(program, exchange, lambda program: watch(program.round))
     if program.failure is not None:  # at all ranks, in the same round
         raise program.failure
+    mixture.privacy_, mixture.private_covariance_ = None, None
+    if privacy is not None:
+        sent = np.empty(len(names)) if communicator.Get_rank() == 0 else None
+        communicator.Gather(np.array([float(exchange.bytes_sent)]), sent)
+        if sent is None:
+            return False
+        found = program.results["private"].found(task)
+        spent = [Spent(program.exchanges, int(sent.sum()))] * len(found.changes)
+        keep_private(mixture, found, spent, sites=names, classes=labels.classes, owners=labels.owners, origin=MPI)
+        return True
     mass = float(program.local.rows(task, task.n_components).mass[0])
     gathered = _gathered(communicator, program.results["fit"], exchange.bytes_sent, mass)
     if gathered is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from gaussip.estimator.preparation import prepared
 from gaussip.exchange.plan import Network
 from gaussip.exchange.questions import Spent, announced, answered, cost
 from gaussip.mixture.covariance_types import as_full
+from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta, broadcast
 from gaussip.privacy import BoundedRows, Privacy, PrivateFit, ask_private
 from gaussip.privacy.fit import Model, plan_of
@@ -23,7 +24,7 @@ from gaussip.privacy.patients import shares_of_patients
 from gaussip.privacy.rows import refuse_heavy, refuse_narrow
 from gaussip.rows.checks import check_row_weights, feature_names
 from gaussip.rows.frames import by_column_name, names_of, selected
-from gaussip.rows.problem import Problem, seeds_of
+from gaussip.rows.problem import seeds_of
 from gaussip.rows.sites import site_of_rows
 from gaussip.rows.streaming import by_name, on_disk
 from gaussip.simulation.history import SIMULATION, History
@@ -45,7 +46,7 @@ def fit_privately(
 ) -> None:
     """Fit an estimator that has ``privacy``."""
     privacy = Privacy.of(mixture.privacy)
-    _refuse_other_settings(mixture)
+    refuse_other_settings(mixture)
     if on_disk(X) or by_name(X):
         raise DataError("a private fit needs the rows in one array", remedy="read them into memory")
     if sites is None:
@@ -80,32 +81,50 @@ def fit_privately(
         watch(len(sent), most)
 
     found = answered(ask_private(privacy, model, len(problem.sites)), held, len(problem.sites), count)
-    _keep(mixture, problem, found, sent, classes)
-    mixture.sum_plan_ = str(network.plan(held.values[0].shape[1]))
-
-
-def _keep(mixture: Any, problem: Problem, found: PrivateFit, sent: list[Spent], classes: list[Any]) -> None:
-    """Set the attributes: nothing that is not in noisy sums goes into them."""
-    M, rounds = len(problem.sites), len(found.changes)
+    rounds = len(found.changes)
     of_rounds = sent[-2 * rounds + 1 :: 2]  # each round is a noisy sum, and the first site's mixture to all
-    nan = float("nan")
+    keep_private(
+        mixture, found, of_rounds, sites=problem.sites, classes=problem.classes, owners=problem.owners,
+        origin=SIMULATION,
+    )  # fmt: skip
+    mixture.sum_plan_ = str(network.plan(len(features)))
+
+
+def keep_private(
+    mixture: Any,
+    found: PrivateFit,
+    of_rounds: Sequence[Spent],
+    *,
+    sites: NDArray,
+    classes: NDArray,
+    owners: Owners,
+    origin: str,
+) -> None:
+    """Set the attributes: nothing that is not in noisy sums goes into them.
+
+    Parameters
+    ----------
+    of_rounds : what was sent until the end of each round
+    sites, classes, owners, origin : as of another fit
+    """
+    M, nan = len(sites), float("nan")
     history = History.of(
         [
             (number + 1, nan, change, 0.0, 1.0, 0, *spent)
             for number, (change, spent) in enumerate(zip(found.changes, of_rounds, strict=True))
         ]
     )
-    run = Run(broadcast(found.theta, (M,)), history, rounds, np.array(found.settled), None, np.array(0), None)
+    run = Run(
+        broadcast(found.theta, (M,)), history, len(found.changes), np.array(found.settled), None, np.array(0), None
+    )
     mass = np.full(M, found.rows / M)
     try:
-        refuse_if_degenerate(mixture, run, mass, feature_names(mixture), classes)
+        of_components = np.repeat(classes, owners.counts).tolist()
+        refuse_if_degenerate(mixture, run, mass, feature_names(mixture), of_components)
     except CollapseError as error:
         error.remedy = f"{error.remedy}; this attempt has spent {found.guarantee}"
         raise
-    keep(
-        mixture, run, sites=problem.sites, mass=mass, classes=problem.classes, owners=problem.owners, target=None,
-        origin=SIMULATION,
-    )  # fmt: skip
+    keep(mixture, run, sites=sites, mass=mass, classes=classes, owners=owners, target=None, origin=origin)
     if not found.settled:
         warnings.warn(
             "the last round of the private fit still moved by more than its noise: components that are not Gaussian, "
@@ -142,7 +161,8 @@ def _by_patient(X: Any, sites: Any, sample_weight: Any, column: str) -> tuple[An
     return selected(X, [name for name in names if name != column]), shares if weights is None else weights * shares
 
 
-def _refuse_other_settings(mixture: Any) -> None:
+def refuse_other_settings(mixture: Any) -> None:
+    """Refuse settings that do not go with privacy."""
     for name, (value, why) in ALONE.items():
         if getattr(mixture, name) != value:
             raise SettingError(

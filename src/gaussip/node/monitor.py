@@ -48,6 +48,8 @@ class Monitor:
         self._since: dict[int, float] = {}  # when a link was first seen
         self._silent = SILENT
         self._ends = certificate_ends
+        privacy = folder.description.task().privacy
+        self._privacy = None if privacy is None else privacy.asked()
         self._seen = self._half = self._stamp()
         self._warned: dt.datetime | None = None
         self._stop = threading.Event()
@@ -165,7 +167,7 @@ class Monitor:
             change=progress.change, disagreement=progress.disagreement, waiting_for=waiting,
             paused=standing.paused or None,
             neighbours={self._names[q]: self._names[q] in linked for q in self._near.all},
-            checkpoints=self._store.checkpoints(), certificate_ends=self._ends.isoformat(),
+            checkpoints=self._store.checkpoints(), privacy=self._privacy, certificate_ends=self._ends.isoformat(),
         )  # fmt: skip
 
 

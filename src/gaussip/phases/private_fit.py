@@ -55,6 +55,13 @@ class Private(NamedTuple):
             float(self.rows),
         )  # fmt: skip
 
+    def found(self, task: Task) -> PrivateFit:
+        """As the computation gave it."""
+        covariance = np.asarray(self.covariance) if np.size(self.covariance) else None
+        theta = Theta(np.asarray(self.weights), np.asarray(self.means), np.asarray(self.covariances))
+        changes = np.asarray(self.changes).tolist()
+        return PrivateFit(theta, float(self.rows), changes, bool(self.settled), covariance, self.guarantee(task))
+
     def guarantee(self, task: Task) -> Guarantee:
         """What is guaranteed."""
         assert task.privacy is not None

@@ -65,6 +65,17 @@ class Privacy:
         """What all releases may add up to."""
         return mu_of(self.epsilon, GAUSSIAN * self.delta) * (1 - ROUNDING)
 
+    def asked(self) -> dict[str, Any]:
+        """What is asked for, beside the bounds: for a report before the end."""
+        epsilon = self.epsilon if self.noise_seed is None else None
+        return {"epsilon": epsilon, "delta": self.delta, "mu": self.mu, "neighbours": self.neighbours,
+                "colluding": self.colluding}  # fmt: skip
+
+    @property
+    def neighbours(self) -> str:
+        """What two data sets differ by that cannot be told apart."""
+        return ROW if self.patient is None else PATIENT
+
     def limits(self, features: Sequence[str]) -> NDArray:
         """The least and the largest value of each feature, (p, 2)."""
         p, given = len(features), self.bounds
@@ -127,8 +138,7 @@ class Guarantee(NamedTuple):
         """The one that is reported: of the releases that there were."""
         mu = together(mu for _, mu, _ in releases)
         epsilon = np.inf if privacy.noise_seed is not None else epsilon_of(mu, GAUSSIAN * privacy.delta)
-        neighbours = ROW if privacy.patient is None else PATIENT
-        return cls(float(epsilon), privacy.delta, mu, neighbours, privacy.colluding, tuple(releases))
+        return cls(float(epsilon), privacy.delta, mu, privacy.neighbours, privacy.colluding, tuple(releases))
 
     @property
     def private(self) -> bool:
