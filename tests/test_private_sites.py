@@ -16,7 +16,8 @@ from federations import Federation
 from gaussip import NetworkGaussianMixture
 from gaussip.errors import FederationError, FileError, PrivacyError
 from gaussip.federation import reading
-from gaussip.federation.folders import read
+from gaussip.federation.folders import Amendment, amended, read
+from gaussip.federation.reading import refuse_faults
 from gaussip.mixture.theta import pack
 from gaussip.node.ledger import Ledger
 from gaussip.node.sums_log import PART, SumsLog
@@ -185,6 +186,7 @@ def test_too_little_is_the_same_failure_at_all_sites(tmp_path):
 
 CONFLICTS = {
     "gossip": ({"algorithm": "exact"}, "its noise is in masked sums"),
+    "announced": ({"reveals": "row counts"}, "has no noise: leave reveals out"),
     "seen": ({"hide": False}, "its sums must be masked"),
     "search": ({"start": "search"}, "would spend privacy on every trial"),
     "choice": ({"components": {"at_most": 4}, "labels": None, "classes": None}, "choosing their number"),
@@ -201,14 +203,26 @@ CONFLICTS = {
 
 @pytest.mark.parametrize(("changes", "words"), CONFLICTS.values(), ids=CONFLICTS)
 def test_a_description_that_cannot_be_private_is_refused_with_the_line(tmp_path, changes, words):
-    given = {"privacy": {"epsilon": 4, "bounds": BOUNDS}, "algorithm": "masked", "reveals": "site moments"}
+    given = {"privacy": {"epsilon": 4, "bounds": BOUNDS}, "algorithm": "masked", "reveals": "nothing"}
     with pytest.raises(FederationError, match=rf"federation.toml, line \d+: .*{words}"):
         Federation(tmp_path, 4, **given | changes)
 
 
+def test_a_private_run_starts_over_but_continues_no_checkpoint(tmp_path):
+    with federation(tmp_path) as sites:
+        folder = read(sites.folders / "s0")
+        over = amended(folder.description, Amendment(["s3"], [f"{folder.run.name}@0"]))
+        refuse_faults(over)
+        assert over.task().sites == ("s0", "s1", "s2")
+        with pytest.raises(FederationError, match="continue a checkpoint, and can start over"):
+            refuse_faults(amended(folder.description, Amendment([], [f"{folder.run.name}@10"])))
+        with pytest.raises(FederationError, match="at least 3 sites, and there are 2"):
+            refuse_faults(amended(folder.description, Amendment(["s2", "s3"], [f"{folder.run.name}@0"])))
+
+
 def test_two_sites_are_too_few():
     text = "\n".join([
-        'name = "two"', "components = 1", 'features = ["x"]', "hide = false", 'reveals = "site moments"',
+        'name = "two"', "components = 1", 'features = ["x"]', "hide = false",
         "privacy = { epsilon = 4, bounds = [0, 1] }", "[sites]", 'a = { address = "127.0.0.1:1" }',
         'b = { address = "127.0.0.1:2" }',
     ])  # fmt: skip

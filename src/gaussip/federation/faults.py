@@ -15,7 +15,7 @@ from gaussip.privacy import Privacy
 from gaussip.rows.basis import check_keep
 from gaussip.rows.checks import check_unlabelled_weight, is_unlabelled
 from gaussip.rows.labels import EITHER, check_components_per_class
-from gaussip.settings import MOMENTS, SETTINGS, broken
+from gaussip.settings import MOMENTS, NOTHING, SETTINGS, broken
 from gaussip.starts.mixtures import checked
 
 SETTING_OF = {setting.key: name for name, setting in SETTINGS.items() if setting.key}
@@ -63,8 +63,8 @@ def faults(d: Description) -> Iterator[tuple[Any, str]]:
             yield "components", f"there is no number from at_least={d.choice.at_least} to at_most={d.choice.at_most}"
         if d.start not in ("kmeans", "search"):
             yield "start", "where the number of components is chosen, so is the start: leave start out"
-    yield from _revealing(d)
     yield from _not_private(d)
+    yield from _revealing(d)
     if d.intervals == "plain" and d.unlabelled_weight != 1:
         yield "intervals", 'rows that count in part have robust standard errors: write intervals = "robust"'
     if d.weighting == "equal" and (d.intervals != "none" or d.choice is not None):
@@ -174,7 +174,7 @@ def _revealing(d: Description) -> Iterator[tuple[str, str]]:
             "sums hide a site only among at least three: of two, each can subtract its part and has the other's. "
             f'Write hide = false and reveals = "{MOMENTS}" if these two may know it, or find a third site',
         )
-    for name in d.features if d.reveals != MOMENTS else ():
+    for name in d.features if d.reveals != MOMENTS and d.privacy is None else ():
         without = [site for site in d.names if name in d.sites[site].lacks]
         few = min((without, [site for site in d.names if site not in without]), key=len)
         if 0 < len(few) < FEWEST:
@@ -202,13 +202,17 @@ def _not_private(d: Description) -> Iterator[tuple[str, str]]:
     others = {
         "algorithm": (d.algorithm == "masked", "its noise is in masked sums: leave algorithm out"),
         "hide": (d.hide, "its sums must be masked, or single sites' parts, with too little noise, would be seen"),
+        "reveals": (d.reveals == NOTHING, "what a site announces has no noise: leave reveals out"),
         "start": (d.start != "search", 'a search would spend privacy on every trial: write start = "kmeans"'),
         "components": (d.choice is None, "choosing their number would spend privacy on every trial: write a number"),
         "shrinkage": (not d.shrinkage, "the target would be another release: leave shrinkage out"),
         "reduce": (d.reduce is None, "principal components of all rows are not private: leave reduce out"),
         "scale": (not d.scale, "its features are always scaled: leave scale out"),
         "intervals": (d.intervals == "none", "its standard errors come with the model: leave intervals out"),
-        "going_on_from": (not d.going_on_from, "it cannot continue a checkpoint: budgets would add up"),
+        "going_on_from": (
+            not d.going_on_from or d.going_on_from[-1].endswith("@0"),
+            "it cannot continue a checkpoint, and can start over: gaussip site go-on DIR --from 0, at every site",
+        ),
     }
     for key, (fits, why) in others.items():
         if not fits:
