@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gaussip.privacy.accounting import delta_of, epsilon_of, mu_of, together
-from gaussip.privacy.guarantee import GAUSSIAN, NEIGHBOURS, Guarantee, Privacy
+from gaussip.privacy.guarantee import GAUSSIAN, ROW, Guarantee, Privacy
 
 DELTAS = (1e-3, 1e-5, 1e-6, 1e-9)
 FINE = 1e-4  # the accountant's intervals of the privacy loss
@@ -110,8 +110,8 @@ def test_the_budget_is_kept():
     privacy = Privacy.of({"epsilon": 4, "delta": 1e-6, "bounds": [0, 1]})
     assert delta_of(4.0, privacy.mu) < GAUSSIAN * 1e-6
     releases = [("features", privacy.mu * 0.6, 3), ("moments", privacy.mu * 0.8, 3)]
-    guarantee = Guarantee.of(privacy, releases, together(mu for _, mu, _ in releases))
+    guarantee = Guarantee.of(privacy, releases)
     assert 3.999 < guarantee.epsilon < 4
-    assert (guarantee.neighbours, guarantee.colluding, guarantee.delta) == (NEIGHBOURS, 1, 1e-6)
+    assert (guarantee.neighbours, guarantee.colluding, guarantee.delta) == (ROW, 1, 1e-6)
     seeded = Privacy.of({"epsilon": 4, "bounds": [0, 1], "noise_seed": 3})
-    assert Guarantee.of(seeded, releases, privacy.mu).epsilon == math.inf
+    assert Guarantee.of(seeded, releases).epsilon == math.inf

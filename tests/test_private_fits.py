@@ -11,6 +11,7 @@ import pytest
 from command import gaussip
 from gaussip import NetworkGaussianMixture
 from gaussip.errors import CollapseError, DataError, GaussipError, LabelError, PrivacyError, SettingError, StartError
+from gaussip.privacy import Privacy
 from gaussip.privacy.accounting import epsilon_of
 from gaussip.selection import choose_per_class
 
@@ -34,11 +35,11 @@ def asked(epsilon=4, **changes):
     return {"epsilon": epsilon, "bounds": {"age": [0, 120], "chol": [0, 20]}, "noise_seed": 1} | changes
 
 
-def fitted(patients, K=2, labels=True, **changes):
+def fitted(patients, K=2, labels=True, weight=None, **changes):
     changes = {"privacy": asked(), "random_state": 0} | changes
     mixture = NetworkGaussianMixture(K, **changes)
     frame = patients if labels else patients.drop(columns="diagnosis")
-    return mixture.fit(frame, y="diagnosis" if labels else None, sites="hospital")
+    return mixture.fit(frame, y="diagnosis" if labels else None, sites="hospital", sample_weight=weight)
 
 
 def pooled(patients, K=2, labels=True, **changes):
@@ -147,6 +148,8 @@ def test_a_guarantee_for_patients_with_several_rows(patients, tmp_path):
     assert mixture.privacy_.neighbours == "all rows of one patient at a site added or removed"
     with pytest.raises(DataError, match="names no patient in row 3"):
         fitted(many.assign(who=["a", "b", None, *map(str, range(11_997))]), privacy=asked(patient="who"))
+    with pytest.raises(DataError, match="a row of a private fit weighs at most one"):  # though the shares do
+        fitted(repeated.assign(w=3.0), privacy=asked(patient="who"), weight="w")
     with pytest.raises(DataError, match="no column 'name', which privacy names"):
         fitted(many, privacy=asked(patient="name"))
     repeated.to_csv(tmp_path / "visits.csv", index=False)
@@ -155,8 +158,13 @@ def test_a_guarantee_for_patients_with_several_rows(patients, tmp_path):
         *words, "--epsilon", "4", "--bounds", "age=0:120,chol=0:20", "--patient", "who", "--out", tmp_path / "m.npz"
     )
     assert "for all rows of one patient at a site added or removed" in said.stdout, said.stderr
-    refused = gaussip(*words, "--patient", "who", "--out", tmp_path / "n.npz")
-    assert "--patient is for a private fit" in refused.stderr
+    words += ("--no-features", "age", "--epsilon", "4", "--bounds", "0:20", "--patient", "who")
+    assert gaussip(*words, "--out", tmp_path / "n.npz").returncode == 0
+    patients.to_csv(tmp_path / "patients.csv", index=False)
+    words = ("fit", tmp_path / "patients.csv", *words[2:8])
+    for option in (("--patient", "age"), ("--delta", "1e-7"), ("--colluding", "2")):
+        refused = gaussip(*words, *option, "--out", tmp_path / "m.npz", "--force")
+        assert f"{option[0]} is for a private fit" in refused.stderr
 
 
 REFUSED = {
@@ -166,7 +174,7 @@ REFUSED = {
     "epsilon": ({"privacy": asked(0)}, SettingError, "must be a number between"),
     "delta": ({"privacy": asked(delta=0.5)}, SettingError, "must be a number between"),
     "not a table": ({"privacy": 4}, SettingError, "must be a table"),
-    "feature": ({"privacy": asked(bounds={"age": [0, 120]})}, SettingError, "name no limits of 'chol'"),
+    "feature": ({"privacy": asked(bounds={"age": [0, 120]})}, SettingError, "no bounds for 'chol'"),
     "other": ({"privacy": asked(bounds={"age": [0, 9], "chol": [0, 9], "x": [0, 9]})}, SettingError, "no feature"),
     "turned": ({"privacy": asked(bounds=[3, 2])}, SettingError, "the first must be the smaller"),
     "three": ({"privacy": asked(bounds=[3, 2, 1])}, SettingError, "not two numbers for each feature"),
@@ -233,7 +241,7 @@ def test_on_the_command_line(patients, tmp_path):
     assert gaussip("diagnose", str(tmp_path / "model.npz")).returncode == 0
     for words, text in {
         (): "--epsilon needs the bounds of each feature",
-        ("--bounds", "age=0:120"): "name no limits of 'chol'",
+        ("--bounds", "age=0:120"): "no bounds for 'chol'",
         ("--bounds", "age=0-120"): "not the least and the largest value with a colon between",
         ("--bounds", "0:120", "--algorithm", "exact"): "needs --algorithm masked",
     }.items():
@@ -241,3 +249,11 @@ def test_on_the_command_line(patients, tmp_path):
         assert refused.returncode == 2
         assert text in refused.stderr
     assert gaussip("intervals", str(tmp_path / "model.npz"), *table).returncode == 2
+
+
+def test_masks_of_many_sites_hide_from_a_third():
+    privacy = Privacy.of(asked(colluding=100))
+    assert privacy.shares(200) == 99
+    with pytest.raises(SettingError, match="of 250 sites masks hide the others from a third at most"):
+        privacy.shares(250)
+    assert privacy.shares(303) == 202

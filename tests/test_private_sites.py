@@ -8,24 +8,26 @@ import shutil
 import signal
 import time
 
+import msgspec
 import numpy as np
 import pytest
 
 from command import gaussip
 from federations import Federation
 from gaussip import NetworkGaussianMixture
-from gaussip.errors import FederationError, FileError, PrivacyError
+from gaussip.errors import DataError, FederationError, FileError, PrivacyError
 from gaussip.federation import reading
 from gaussip.federation.folders import Amendment, amended, read
 from gaussip.federation.reading import refuse_faults
 from gaussip.mixture.theta import pack
 from gaussip.node.ledger import Ledger
+from gaussip.node.local_data import read_local
 from gaussip.node.sums_log import PART, SumsLog
 from gaussip.phases.private_fit import refuse_unbounded
 from gaussip.phases.program import Program
 from gaussip.phases.task import LocalData, make_task
 from gaussip.privacy import Privacy
-from gaussip.privacy.accounting import epsilon_of
+from gaussip.privacy.accounting import epsilon_of, mu_of
 from programs import run_all, settings
 
 BOUNDS = [-10, 20]
@@ -149,6 +151,8 @@ def test_a_site_keeps_to_its_own_limit(tmp_path):
         ledger.refuse(privacy, "run", "first")
         ledger.charge(read(folder), privacy, "first")
         ledger.charge(read(folder), privacy, "first")  # resumed
+        with pytest.raises(DataError, match="a row of a private fit weighs at most one"):
+            read_heavy(tmp_path, sites)
         assert [entry.mu for entry in ledger.entries()] == [privacy.mu]
         ledger.refuse(privacy, read(folder).run.name, "first")
         mu = np.sqrt(2) * privacy.mu
@@ -162,11 +166,14 @@ def test_a_site_keeps_to_its_own_limit(tmp_path):
         sites.wait_for_end("s0")
         assert sites.running["s0"].returncode == 2
         assert "more than the privacy_limit of site.toml, 5" in sites.output("s0")
-        assert "the limit of site.toml is epsilon 5 at delta 1e-06" in gaussip("site", "privacy", folder).stdout
+        said = gaussip("site", "privacy", folder).stdout
+        assert f"is epsilon 5 at delta 1e-06: one more run may have epsilon {ledger.left():.4g}" in said
+        assert ledger.left() == pytest.approx(epsilon_of(np.sqrt(mu_of(5, 1e-6) ** 2 - privacy.mu**2), 1e-6))
         assert json.loads(gaussip("site", "privacy", folder, "--json").stdout)["limit"]["epsilon"] == 5
         ledger.path.write_text("{")
-        with pytest.raises(FileError, match="it says what the rows have spent"):
+        with pytest.raises(FileError, match="It says what the rows have spent"):
             ledger.refuse(privacy, "run", "first")
+        assert len(Ledger(read(sites.folders / "s1")).entries()) == 0  # what never began is not entered
         with (folder / "site.toml").open("a") as file:
             file.write('ledger = "/nowhere/at/all.json"\n')
         with pytest.raises(FileError, match=r"cannot keep /nowhere/at/all\.json"):
@@ -176,12 +183,24 @@ def test_a_site_keeps_to_its_own_limit(tmp_path):
             read(folder)
 
 
+def read_heavy(path, sites):
+    """A patient of three rows of weight three: each would count as one, and the patient as three."""
+    rows = ["x0,x1,x2,y,w,who", *["1,1,1,,3,p1"] * 3, "1,1,1,,1,p2"]
+    (path / "heavy.csv").write_text("\n".join(rows), encoding="utf-8")
+    privacy = {**sites.settings["privacy"], "patient": "who"}
+    description = msgspec.structs.replace(sites.description, weights="w", privacy=privacy)
+    return read_local(path / "heavy.csv", description, "s0")
+
+
 def test_too_little_is_the_same_failure_at_all_sites(tmp_path):
-    with federation(tmp_path, epsilon=0.06) as sites:
+    with federation(tmp_path, epsilon=0.06, noise_seed=None) as sites:
         sites.start()
         sites.finish(code=2)
         for name in sites.names:
             assert "this attempt has spent" in sites.output(name)
+            (entry,) = Ledger(read(sites.folders / name)).entries()
+            assert entry.sums == 1
+            assert 0 < entry.mu < 0.2 * sites.description.task().privacy.mu
 
 
 CONFLICTS = {
@@ -196,7 +215,9 @@ CONFLICTS = {
     "intervals": ({"intervals": "plain"}, "leave intervals out"),
     "no bounds": ({"privacy": {"epsilon": 4}}, "privacy has no bounds"),
     "epsilon": ({"privacy": {"epsilon": -1, "bounds": BOUNDS}}, "privacy has epsilon=-1"),
-    "feature": ({"privacy": {"epsilon": 4, "bounds": {"x0": BOUNDS}}}, "name no limits of 'x1', 'x2'"),
+    "feature": ({"privacy": {"epsilon": 4, "bounds": {"x0": BOUNDS}}}, "has no bounds for 'x1', 'x2'"),
+    "patient": ({"privacy": {"epsilon": 4, "bounds": BOUNDS, "patient": "y"}}, "cannot be something else too"),
+    "nobody": ({"privacy": {"epsilon": 4, "bounds": BOUNDS, "patient": ""}}, "must be the name of a column"),
     "colluding": ({"privacy": {"epsilon": 4, "bounds": BOUNDS, "colluding": 3}}, "of 4 sites at most 2 can collude"),
 }
 

@@ -81,6 +81,7 @@ class GaussipError(Exception):
 
     exit_code = 2  #: of a command that ends with it
     setting: str | None = None
+    spent: Any = None  #: what a private fit that failed has spent: a `gaussip.privacy.Guarantee`
 
     def __init__(
         self,

@@ -55,6 +55,15 @@ def check(file: Toml, json: Json = False) -> Answer:
 
 def _learned(description: Any) -> str:
     """What sites learn of each other."""
+    if description.privacy is not None:
+        from gaussip.privacy import Privacy
+
+        privacy = Privacy.of(description.privacy)
+        if privacy.noise_seed is not None:
+            return "the noise of sums has a seed: nothing is guaranteed, this is a study"
+        who = f"{privacy.colluding} other{'s' * (privacy.colluding != 1)} sharing what they know"
+        asked = f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, for {privacy.neighbours}"
+        return f"others learn sums with noise over all sites: {asked}, with at most {who}"
     if description.reveals == MOMENTS:
         return f"others can compute a site's own moments, and rows of small sites: reveals = {MOMENTS!r}"
     also = "" if description.reveals == "nothing" else f", and {description.reveals}"

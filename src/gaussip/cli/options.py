@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from gaussip.errors import DataError, LabelError, SettingError
-from gaussip.settings import LARGEST_SEED, SETTINGS, as_options
+from gaussip.settings import LARGEST_SEED, SETTINGS, as_options, default
 
 if TYPE_CHECKING:
     from gaussip.rows.tables import Columns
@@ -139,8 +139,9 @@ def privacy(
 ) -> dict[str, Any] | None:
     """What --epsilon, --delta, --bounds, --colluding and --patient ask for; None where they ask for nothing."""
     if epsilon is None:
-        for name, value in (("--bounds", bounds), ("--patient", patient)):
-            if value:
+        others = {"--delta": delta != default("delta"), "--colluding": colluding != default("colluding")}
+        for name, given in ({"--bounds": bounds, "--patient": patient} | others).items():
+            if given:
                 raise SettingError(f"{name} is for a private fit", remedy="give --epsilon too, or leave it out")
         return None
     if not bounds:
@@ -148,8 +149,8 @@ def privacy(
             "--epsilon needs the bounds of each feature, known without looking at the rows",
             remedy="give --bounds age=0:120,chol=1:15",
         )
-    given = {"epsilon": epsilon, "delta": delta, "colluding": colluding, "patient": patient}
-    return {**given, "bounds": _limits(bounds) if "=" not in bounds else dict(map(_named, bounds.split(",")))}
+    asked = {"epsilon": epsilon, "delta": delta, "colluding": colluding, "patient": patient}
+    return {**asked, "bounds": _limits(bounds) if "=" not in bounds else dict(map(_named, bounds.split(",")))}
 
 
 def _named(part: str) -> tuple[str, list[float]]:

@@ -148,11 +148,8 @@ def status(folder: Folder, json: Json = False) -> Answer:
         ["state", status["state"] + (f": {why}" if (why := status["failure"] or status["paused"]) else "")],
         ["now", f"{status['phase']}, exchange {status['exchange']}"],
         *([["sums", status["plan"]]] if status.get("plan") else []),
-        ["round", f"{status['round']} of at most {status['max_rounds']}"],
-        *([name, _number(status[key])] for name, key in (
-            (f"log-likelihood per row {_whose(site_folder.description)}", "log_likelihood"), ("change", "change"),
-            ("disagreement", "disagreement"))),
-        *([["privacy", _asked(status["privacy"])]] if status.get("privacy") else []),
+        *_how_far(status, site_folder.description),
+        *([["privacy", _guarantee_asked(status["privacy"])]] if status.get("privacy") else []),
         *(["waits for", f"{name}: {why}"] for name, why in status["waiting_for"].items()),
         *([f"neighbour {name}", "linked" if there and running else "not linked"] for name, there in
           status["neighbours"].items() if running or end is None),
@@ -168,7 +165,23 @@ def status(folder: Folder, json: Json = False) -> Answer:
     return answer
 
 
-def _asked(privacy: dict[str, Any]) -> str:
+def _how_far(status: dict[str, Any], description: Any) -> list[list[str]]:
+    """The rounds; of a private fit, whose rounds are planned, nothing is known before the end."""
+    if description.privacy is not None:
+        return [["rounds", str(status["round"]) if status["round"] else "planned, not over"]]
+    return [
+        ["round", f"{status['round']} of at most {status['max_rounds']}"],
+        *([name, _number(status[key])] for name, key in (
+            (f"log-likelihood per row {_whose(description)}", "log_likelihood"), ("change", "change"),
+            ("disagreement", "disagreement"))),
+    ]  # fmt: skip
+
+
+def _or_none(value: float | None) -> str:
+    return "none" if value is None else f"{value:g}"
+
+
+def _guarantee_asked(privacy: dict[str, Any]) -> str:
     if privacy["epsilon"] is None:
         return "none: the noise has a seed"
     return f"epsilon {privacy['epsilon']:g} at delta {privacy['delta']:g}, for {privacy['neighbours']}"
@@ -195,19 +208,23 @@ def privacy(folder: Folder, json: Json = False) -> Answer:
     delta = default("delta") if limit is None else limit.delta
     spent = epsilon_of(ledger.mu(), delta)
     rows = [
-        [entry.began, entry.federation, entry.run, f"{entry.epsilon:g}", f"{entry.delta:g}", f"{entry.mu:.4g}",
-         "not over" if entry.sums is None else str(entry.sums)]
+        [entry.began[:16].replace("T", " "), entry.federation, entry.run, _or_none(entry.epsilon), f"{entry.delta:g}",
+         f"{entry.mu:.4g}", "not over" if entry.sums is None else str(entry.sums)]
         for entry in entries
     ]  # fmt: skip
     shown: list[Any] = [f"no private run yet; the ledger is {ledger.path}"]
     if entries:
         names = ["began", "federation", "run", "epsilon", "delta", "mu", "sums"]
-        shown = [table(names, rows, texts=names[:3]), f"together epsilon {spent:.4g} at delta {delta:g}"]
+        seeded = sum(entry.epsilon is None for entry in entries)
+        beside = f", beside {seeded} with a noise_seed, which guarantee nothing" * (seeded > 0)
+        shown = [table(names, rows, texts=names[:3]), f"together epsilon {spent:.4g} at delta {delta:g}{beside}"]
     if limit is not None:
-        shown.append(f"the limit of site.toml is epsilon {limit.epsilon:g} at delta {delta:g}")
+        said = f"the limit of site.toml is epsilon {limit.epsilon:g} at delta {limit.delta:g}"
+        shown.append(f"{said}: one more run may have epsilon {ledger.left():.4g}")
     return Answer(
         shown, ledger=str(ledger.path), runs=[entry._asdict() for entry in entries], epsilon=spent, delta=delta,
-        mu=ledger.mu(), limit=None if limit is None else {"epsilon": limit.epsilon, "delta": limit.delta},
+        mu=ledger.mu(), left=ledger.left(),
+        limit=None if limit is None else {"epsilon": limit.epsilon, "delta": limit.delta},
     )  # fmt: skip
 
 

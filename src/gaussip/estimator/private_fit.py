@@ -158,6 +158,8 @@ def _by_patient(X: Any, sites: Any, sample_weight: Any, column: str) -> tuple[An
         )
     shares = shares_of_patients(X[column], site_of_rows(sites, len(X))[0], column)
     weights = check_row_weights(sample_weight, len(shares))
+    if weights is not None:
+        refuse_heavy([weights])  # before the rows of a patient share it
     return selected(X, [name for name in names if name != column]), shares if weights is None else weights * shares
 
 

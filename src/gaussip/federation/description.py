@@ -89,7 +89,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     weighting: str = default("weighting")
     intervals: str = default("intervals")  #: "plain" or "robust": standard errors, once the fit has converged
     min_count: int = default("min_count")
-    privacy: dict[str, Any] | None = default("privacy")  #: epsilon, delta, bounds, colluding
+    privacy: dict[str, Any] | None = default("privacy")  #: epsilon, delta, bounds, colluding, patient, noise_seed
     fsync_every: int = default("fsync_every")
     checkpoint_every: int | None = default("checkpoint_every")
     without: list[str] = []  #: sites that the others went on without

@@ -195,8 +195,8 @@ def _not_private(d: Description) -> Iterator[tuple[str, str]]:
         privacy = Privacy.of(d.privacy)
         privacy.limits(d.features)
         privacy.shares(len(d.names))
-        if privacy.patient in d.features:
-            yield "privacy", f"the column of patients, {privacy.patient!r}, cannot be a feature too"
+        if privacy.patient is not None and privacy.patient in (*d.features, d.labels, d.weights):
+            yield "privacy", f"the column of patients, {privacy.patient!r}, cannot be something else too"
     except GaussipError as error:
         yield "privacy", error.worded(as_key)
     others = {

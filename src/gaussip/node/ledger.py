@@ -1,6 +1,6 @@
 """What a site's rows have spent of their privacy: all private runs in which the site took part.
 
-A run is entered before the site sends anything, with all that it may spend. When it has ended, what it did spend
+A run is entered before the site sends any sum, with all that it may spend. When it has ended, what it did spend
 takes its place. A run that is resumed after a crash is the same; one that begins again from nothing is another.
 """
 
@@ -10,6 +10,7 @@ import datetime as dt
 import fcntl
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,9 +19,8 @@ from typing import NamedTuple
 from gaussip.errors import FileError, PrivacyError
 from gaussip.federation.folders import SiteFolder
 from gaussip.files import write_json
-from gaussip.phases.private_fit import Private
 from gaussip.privacy import Guarantee, Privacy
-from gaussip.privacy.accounting import epsilon_of, together
+from gaussip.privacy.accounting import epsilon_of, mu_of, together
 
 FILE = "privacy-ledger.json"
 
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
     run: str
     attempt: str  #: which of those with the same description
     began: str
-    epsilon: float
+    epsilon: float | None  #: None where the noise had a seed
     delta: float
     mu: float  #: spent; before the end, what may be
     sums: int | None  #: None before the end
@@ -53,7 +53,8 @@ class Ledger:
             return [Entry(**entry) for entry in kept["runs"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise FileError(
-                f"{self.path} cannot be read: {error}; restore it: it says what the rows have spent"
+                f"{self.path} cannot be read: {error}. It says what the rows have spent: mend it by hand, or restore "
+                "its newest copy and add the runs since"
             ) from error
 
     def mu(self, *more: float) -> float:
@@ -61,19 +62,32 @@ class Ledger:
         return together([*(entry.mu for entry in self.entries()), *more])
 
     def refuse(self, privacy: Privacy | None, run: str, attempt: str) -> None:
-        """Refuse a run, before anything is sent, that goes beyond the site's own limit."""
+        """Refuse a run, before anything is sent, that goes beyond the site's own limit, or cannot be entered."""
+        if privacy is not None:
+            with self._locked():
+                self.entries()
+        self._refuse(privacy, run, attempt)
+
+    def left(self) -> float | None:
+        """The largest epsilon that one more run may have; None where there is no limit."""
         if self.limit is None:
-            return
+            return None
+        rest = mu_of(self.limit.epsilon, self.limit.delta) ** 2 - self.mu() ** 2
+        return epsilon_of(math.sqrt(max(rest, 0.0)), self.limit.delta)
+
+    def _refuse(self, privacy: Privacy | None, run: str, attempt: str) -> None:
+        others = self.entries()
+        if self.limit is None or any((entry.run, entry.attempt) == (run, attempt) for entry in others):
+            return  # one that is entered may go on
         if privacy is None or privacy.noise_seed is not None:
             what = "is not private" if privacy is None else "has a noise_seed, so that it guarantees nothing"
             raise PrivacyError(
                 f"site.toml has a privacy_limit, and this run {what}",
                 remedy="take part in private runs alone, or take privacy_limit out of site.toml",
             )
-        others = [entry.mu for entry in self.entries() if (entry.run, entry.attempt) != (run, attempt)]
-        epsilon = epsilon_of(together([*others, privacy.mu]), self.limit.delta)
+        epsilon = epsilon_of(self.mu(privacy.mu), self.limit.delta)
         if epsilon > self.limit.epsilon * (1 + 1e-6):
-            spent = epsilon_of(together(others), self.limit.delta)
+            spent = epsilon_of(self.mu(), self.limit.delta)
             raise PrivacyError(
                 f"this run may spend epsilon={privacy.epsilon:g}, earlier ones have spent {spent:.3g}, and together "
                 f"that is {epsilon:.3g} at delta={self.limit.delta:g}: more than the privacy_limit of site.toml, "
@@ -83,26 +97,26 @@ class Ledger:
             )
 
     def charge(self, folder: SiteFolder, privacy: Privacy, attempt: str) -> None:
-        """Enter a run before the site sends anything."""
+        """Enter a run before the site sends a sum."""
         run = folder.run.name
         with self._locked():
             entries = self.entries()
             if any((entry.run, entry.attempt) == (run, attempt) for entry in entries):
                 return
-            self.refuse(privacy, run, attempt)  # another run may have been entered since it was looked at
+            self._refuse(privacy, run, attempt)  # another run may have been entered since it was looked at
             now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-            mu = privacy.mu if privacy.noise_seed is None else 0.0
-            entry = Entry(folder.description.name, run, attempt, now, privacy.epsilon, privacy.delta, mu, None)
+            epsilon, mu = (privacy.epsilon, privacy.mu) if privacy.noise_seed is None else (None, 0.0)
+            entry = Entry(folder.description.name, run, attempt, now, epsilon, privacy.delta, mu, None)
             self._write([*entries, entry])
 
-    def settle(self, run: str, attempt: str, private: Private, guarantee: Guarantee) -> None:
-        """Enter what a run has spent."""
+    def settle(self, run: str, attempt: str, guarantee: Guarantee) -> None:
+        """Enter what a run has spent that has ended."""
         mu = guarantee.mu if guarantee.private else 0.0
         with self._locked():
             entries = self.entries()
             for place, entry in enumerate(entries):
                 if (entry.run, entry.attempt) == (run, attempt):
-                    entries[place] = entry._replace(mu=mu, sums=len(private.mus))
+                    entries[place] = entry._replace(mu=mu, sums=len(guarantee.releases))
             self._write(entries)
 
     @contextmanager

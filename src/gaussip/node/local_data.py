@@ -11,6 +11,7 @@ from gaussip.errors import DataError, LabelError
 from gaussip.federation.description import Description
 from gaussip.phases.task import LocalData
 from gaussip.privacy.patients import shares_of_patients
+from gaussip.privacy.rows import refuse_heavy
 from gaussip.rows.cells import observed_rows, warn_of_empty_rows
 from gaussip.rows.checks import check_row_weights
 from gaussip.rows.labels import Sets, is_labelled, numbered
@@ -47,6 +48,8 @@ def read_local(path: Path, description: Description, site: str) -> LocalData:
     columns = pick(table, features=d.features, labels=d.labels, weights=d.weights, codes=d.codes)
     X = np.column_stack([column.to_numpy() for column in columns.X.columns])
     weights = check_row_weights(columns.weights, len(X))
+    if d.privacy is not None and weights is not None:
+        refuse_heavy([weights])
     if patient is not None:
         shares = shares_of_patients(table[patient].to_pylist(), None, patient)
         weights = shares if weights is None else weights * shares

@@ -66,14 +66,15 @@ def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
     mixture.classes_ = np.array(sorted_classes(d))
     mixture.class_of_component_ = _owners(d).classes(len(end.theta.weights))
     mixture.n_rounds_, mixture.converged_ = end.rounds, end.converged
-    mixture.history_, mixture.origin_ = _history(folder, end), SITE
+    mixture.origin_ = SITE
     mixture.n_features_in_ = end.theta.means.shape[1]
     names = d.features if d.reduce is None else reduced_names(mixture.n_features_in_)
     mixture.feature_names_in_ = np.array(names, dtype=object)
     mixture.shrinkage_target_ = store.result("start").target if d.shrinkage else None
-    mixture.site_mass_ = np.array([store.mass()])
     if d.privacy is not None:
         _tell_nothing_but_sums(mixture, store.result("private"), d)
+    else:
+        mixture.site_mass_, mixture.history_ = np.array([store.mass()]), _history(folder, end)
     return mixture
 
 

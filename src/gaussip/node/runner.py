@@ -214,8 +214,8 @@ class SiteRun:
             self._meet()
             self._exchange.send_again()
             self._keep_rows()  # from now on they must stay the same
-            if self._task.privacy is not None:
-                self._ledger.charge(self._folder, self._task.privacy, self._attempt)
+            if "keys" in self._program.results:
+                self._charge()
             gc.collect()
             gc.freeze()  # what is there now stays: nobody need look at it again and again
             self._phase, self._kept = self._program.phase, dict(self._program.results)
@@ -225,10 +225,18 @@ class SiteRun:
             raise
         finally:
             self._show_progress()
-        if self._task.intervals != "none" and self._program.failure is None:
+        failure = self._program.failure
+        if failure is not None and failure.spent is not None:
+            self._ledger.settle(self._folder.run.name, self._attempt, failure.spent)
+        if self._task.intervals != "none" and failure is None:
             self._logs.event(keep_intervals(self._folder, self._program))
         self._history.sync()
         return finish(self._program, self._store, self._journal, self._sums, self._logs)
+
+    def _charge(self) -> None:
+        """Enter a private run into the ledger, before its first sum."""
+        if self._task.privacy is not None:
+            self._ledger.charge(self._folder, self._task.privacy, self._attempt)
 
     def _meet(self) -> None:
         """Wait for the neighbours, and see that they run the same thing.
@@ -304,6 +312,7 @@ class SiteRun:
         """Log what the sites agreed on."""
         exchange, selection = self._program.exchanges, self._program.selection
         if name == "keys":
+            self._charge()
             rows = zip(self._names, self._program.results[name].rows.tolist(), strict=True)
             known = {site: count for site, count in rows if count == count}
             self._logs.event("exchanged keys", exchange=exchange, **({"rows": known} if known else {}))
@@ -323,7 +332,7 @@ class SiteRun:
                 seen = self._program.progress()._replace(round=number, passes=number, change=change)
                 self._history.add(seen, self._exchange.bytes_sent)
             guarantee = private.guarantee(self._task)
-            self._ledger.settle(self._folder.run.name, self._attempt, private, guarantee)
+            self._ledger.settle(self._folder.run.name, self._attempt, guarantee)
             self._logs.event("fitted with noise", exchange=exchange, guarantee=str(guarantee))
         if name == "start":
             if selection is not None and self._task.at_least is not None:

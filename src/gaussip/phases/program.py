@@ -171,6 +171,9 @@ class Program:
                 site=None if task.algorithm.replicated else task.sites[self.index],
             )  # fmt: skip
         except CollapseError as error:
+            if "private" in self.results:
+                error.spent = self.results["private"].guarantee(task)
+                error.remedy = f"{error.remedy}; this attempt has spent {error.spent}"
             self.failure, self.over = error, True
         return self.over
 

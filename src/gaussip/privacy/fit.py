@@ -75,8 +75,9 @@ def ask_private(privacy: Privacy, model: Model, n_sites: int) -> Replicated[Priv
         return (yield from _fitted(privacy, model, limits, releases))
     except GaussipError as error:
         if releases.made:
-            spent = f"this attempt has spent {Guarantee.of(privacy, releases.made)}"
-            error.remedy = spent if error.remedy is None else f"{error.remedy}; {spent}"
+            error.spent = Guarantee.of(privacy, releases.made)
+            said = f"this attempt has spent {error.spent}"
+            error.remedy = said if error.remedy is None else f"{error.remedy}; {said}"
         raise
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, SettingError, Text, some
+from gaussip.exchange.masks import ALL_PAIRS, COLLUDING
 from gaussip.privacy.accounting import epsilon_of, mu_of, together
 from gaussip.privacy.discrete_gaussian import Below, SystemRandomness
 from gaussip.settings import broken, default
@@ -52,10 +53,10 @@ class Privacy:
             if (sentence := broken(name, value)) is not None:
                 raise _wrong(f"has {name}={value!r}, which must be {sentence}")
         seed = given.get("noise_seed")
-        if seed is not None and broken("random_state", seed):
+        if seed is not None and (isinstance(seed, bool) or broken("random_state", seed)):
             raise _wrong(f"has noise_seed={seed!r}, which must be a whole number")
         patient = given.get("patient")
-        if not (patient is None or isinstance(patient, str)):
+        if not (patient is None or (isinstance(patient, str) and patient)):
             raise _wrong(f"has patient={patient!r}, which must be the name of a column")
         epsilon, delta, colluding = float(values["epsilon"]), float(values["delta"]), int(values["colluding"])
         return cls(epsilon, delta, given["bounds"], colluding, patient, seed)
@@ -83,8 +84,9 @@ class Privacy:
             names = list(map(str, given))
             absent, extra = [f for f in features if f not in names], [n for n in names if n not in features]
             if absent or extra:
-                what = f"name no limits of {some(absent)}" if absent else f"name {some(extra)}, which is no feature"
-                raise _wrong(f"has bounds that {what}")
+                if absent:
+                    raise _wrong(f"has no bounds for {some(absent)}: give them, or leave the column out")
+                raise _wrong(f"has bounds for {some(extra)}, which is no feature")
             by_name = dict(zip(names, given.values(), strict=True))
             given = [by_name[name] for name in features]
         try:
@@ -112,6 +114,11 @@ class Privacy:
         if n_sites - 1 - self.colluding < 1:
             raise _wrong(
                 f"has colluding={self.colluding}: of {n_sites} sites at most {n_sites - 2} can collude with another"
+            )
+        if n_sites > ALL_PAIRS and 1 + self.colluding > COLLUDING * n_sites:
+            raise _wrong(
+                f"has colluding={self.colluding}: of {n_sites} sites masks hide the others from a third at most, "
+                f"that is, with the one that reads, from {int(COLLUDING * n_sites)}"
             )
         return n_sites - 1 - self.colluding
 
@@ -166,7 +173,7 @@ class Guarantee(NamedTuple):
         with_others = f", even if {others}" * (self.colluding > 0)
         return (
             f"({self.epsilon:.4g}, {self.delta:g})-differential privacy for {self.neighbours}{with_others}; "
-            f"{self.mu:.4g}-GDP in {len(self.releases)} sums"
+            f"{self.mu:.4g}-GDP in {len(self.releases)} sum{'s' * (len(self.releases) != 1)}"
         )
 
 
