@@ -23,7 +23,7 @@ from gaussip.privacy.fit import Model
 from gaussip.privacy.noised import Noised, Releases
 
 SURE = 0.999  # that a bound holds
-N_SITES, COLLUDING = 4, 1  # site 0 reads, and site 1 tells it all
+N_SITES, COLLUDING = 4, 1  # site 0 reads, and site 1 shares all it knows
 HONEST = slice(1 + COLLUDING, None)
 
 

@@ -129,8 +129,8 @@ def test_no_noise_is_drawn_twice(tmp_path, n_sites):
             (entry,) = Ledger(read(sites.folders / name)).entries()
             assert entry.mu == models[0].privacy_.mu
             assert entry.sums == len(models[0].privacy_.releases)
-            told = sites.status(name)["privacy"]
-            assert (told["epsilon"], told["neighbours"]) == (4, "one row added or removed")
+            asked = sites.status(name)["privacy"]
+            assert (asked["epsilon"], asked["neighbours"]) == (4, "one row added or removed")
         said = gaussip("site", "privacy", sites.folders / "s0").stdout
         assert "together epsilon 4 at delta 1e-06" in said
 

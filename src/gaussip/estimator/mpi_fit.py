@@ -68,7 +68,9 @@ def fit(
     if privacy is not None:
         refuse_other_settings(mixture)
         if privacy.patient is not None:
-            raise SettingError("patients are not told apart under MPI", setting="privacy", remedy="give weights")
+            raise SettingError(
+                "patients with several rows are not supported under MPI", setting="privacy", remedy="give weights"
+            )
     labels = encode_labels(
         y, len(X), mixture.n_components, mixture.unlabelled_weight, mixture.components_per_class
     )  # fmt: skip

@@ -18,7 +18,7 @@ from gaussip.mixture.units import Unit
 from gaussip.privacy.clipped import clipped_moments
 from gaussip.privacy.guarantee import Guarantee, Privacy
 from gaussip.privacy.look import LOST, Look, ask_look, at_least, doubled
-from gaussip.privacy.newton import Drawing, Information, noise_of, score_of, stepped
+from gaussip.privacy.newton import Drawing, covariance_of_one_row, noise_of, score_of, stepped
 from gaussip.privacy.noised import Releases
 from gaussip.privacy.plan import Plan
 from gaussip.privacy.rows import BoundedRows, cut, standard
@@ -103,13 +103,10 @@ def _fitted(privacy: Privacy, model: Model, limits: NDArray, releases: Releases)
     for number, mu in enumerate(plan.rounds):
         noisy = yield from _ask_moments(releases, plan, mu, theta, unit)
         _refuse_lost(noisy[0], mu / releases.excess, plan, model, number + 1)
-        step = (
-            None
-            if number < plan.approach or not plan.solved
-            else _newton_step(theta, noisy, mu / releases.excess, plan, drawing)
-        )
+        ending, actual = number >= plan.approach, mu / releases.excess
+        step = _newton_step(theta, noisy, actual, plan, drawing) if ending and plan.solved else None
         near = pack(_within(_em_step(theta, *noisy) if step is None else step.theta, theta))
-        if number >= plan.approach:
+        if ending:
             if step is not None and step.far:  # what came before is not about the end
                 weight = 0.0
             weight += mu * mu
@@ -173,13 +170,13 @@ def _newton_step(theta: Theta, noisy: Moments, mu: float, plan: Plan, drawing: D
     factors = np.linalg.cholesky(theta.covariances)
     score = score_of(theta, factors, zeroth - rows * theta.weights, first, second)
     try:
-        information = Information.of(theta, drawing)
+        of_one_row = covariance_of_one_row(theta, drawing)
     except UncertaintyError:
         return None
     basis = directions(drawing.covariance_type, *theta.means.shape)
     along, noise = basis.T @ score.ravel(), basis.T @ _noise(theta, plan, mu) @ basis
     height = float(along @ np.linalg.solve(noise, along))
-    return _Step(stepped(theta, information, score, rows), height > STILL * len(along))
+    return _Step(stepped(theta, of_one_row, score, rows), height > STILL * len(along))
 
 
 def _noise(theta: Theta, plan: Plan, mu: float) -> NDArray:
@@ -230,7 +227,7 @@ def _covariance(theta: Theta, look: Look, noise: NDArray, drawing: Drawing, unit
     None where the mixture says too little of some parameter.
     """
     try:
-        inverse = Information.of(theta, drawing).inverse / look.rows
+        inverse = covariance_of_one_row(theta, drawing) / look.rows
     except UncertaintyError:
         return None
     covariance = inverse + inverse @ noise @ inverse

@@ -74,7 +74,7 @@ class Privacy:
 
     @property
     def neighbours(self) -> str:
-        """What two data sets differ by that cannot be told apart."""
+        """How two data sets may differ that a reader cannot distinguish."""
         return ROW if self.patient is None else PATIENT
 
     def limits(self, features: Sequence[str]) -> NDArray:
@@ -136,7 +136,7 @@ class Guarantee(NamedTuple):
     epsilon: float  #: infinite where the noise was seeded
     delta: float
     mu: float  #: of all releases together
-    neighbours: str  #: whose data sets cannot be told apart
+    neighbours: str  #: the data sets that a reader cannot distinguish
     colluding: int
     releases: tuple[tuple[str, float, int], ...]  #: what was summed: its name, its mu, how many numbers
 

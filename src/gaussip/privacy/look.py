@@ -17,7 +17,7 @@ from gaussip.privacy.rows import BoundedRows, cut, standard
 
 LABELLED = 0.2  # of the first release's mu^2, for the number of labelled rows
 NAMES = ("features", "products", "labelled rows", "k-means", "moments")  #: of all releases
-LOST = 3.0  # standard deviations of noise: what is below cannot be told from nothing
+LOST = 3.0  # standard deviations of noise: what is below may be nothing
 NARROWEST = 0.02  # of a correlation matrix's eigenvalues: others are noise
 
 

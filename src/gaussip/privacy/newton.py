@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.inference.information import concluded, part_size, scales, site_part
+from gaussip.inference.information import concluded, scales, site_part
 from gaussip.mixture.sampling import sample
 from gaussip.mixture.theta import Theta, pack, unpack, vech
 from gaussip.privacy.look import doubled
@@ -33,26 +33,18 @@ class Drawing(NamedTuple):
     seed: int
 
 
-class Information(NamedTuple):
-    """The covariance of an estimate from one row, (q, q) for the packed theta."""
-
-    inverse: NDArray
-
-    @classmethod
-    def of(cls, theta: Theta, drawing: Drawing) -> Information:
-        """Expected under the mixture."""
-        rng = np.random.default_rng(drawing.seed)
-        x, component = sample(theta, ROWS, rng)
-        x[rng.random(x.shape) >= drawing.seen] = np.nan
-        labels = np.where(rng.random(ROWS) < drawing.labelled[component], drawing.labels[component], -1)
-        there = ~np.isnan(x).all(axis=1)
-        rows = of_array(x[there], labels[there])
-        scale = scales(theta, float(ROWS))
-        part = site_part(rows, theta, scale, allowed=drawing.allowed, n_sites=1)
-        part[: scale.size] = 0.0
-        names = [f"column {j}" for j in range(theta.means.shape[1])]
-        assert part.size == part_size(*theta.means.shape, robust=False)
-        return cls(concluded(part, scale, names, covariance_type=drawing.covariance_type).covariance * ROWS)
+def covariance_of_one_row(theta: Theta, drawing: Drawing) -> NDArray:
+    """The inverse of a row's information expected under the mixture, (q, q) for the packed theta."""
+    rng = np.random.default_rng(drawing.seed)
+    x, component = sample(theta, ROWS, rng)
+    x[rng.random(x.shape) >= drawing.seen] = np.nan
+    labels = np.where(rng.random(ROWS) < drawing.labelled[component], drawing.labels[component], -1)
+    there = ~np.isnan(x).all(axis=1)
+    scale = scales(theta, float(ROWS))
+    part = site_part(of_array(x[there], labels[there]), theta, scale, allowed=drawing.allowed, n_sites=1)
+    part[: scale.size] = 0.0
+    names = [f"column {j}" for j in range(theta.means.shape[1])]
+    return concluded(part, scale, names, covariance_type=drawing.covariance_type).covariance * ROWS
 
 
 def score_of(theta: Theta, factors: NDArray, zeroth: NDArray, first: NDArray, second: NDArray) -> NDArray:
@@ -95,6 +87,6 @@ def noise_of(theta: Theta, deviations: tuple[float, float, float], kept: float) 
     return covariance
 
 
-def stepped(theta: Theta, information: Information, score: NDArray, rows: float) -> Theta:
+def stepped(theta: Theta, of_one_row: NDArray, score: NDArray, rows: float) -> Theta:
     """Where Newton's step leads."""
-    return unpack(pack(theta) + (information.inverse @ score.ravel() / rows).reshape(score.shape))
+    return unpack(pack(theta) + (of_one_row @ score.ravel() / rows).reshape(score.shape))

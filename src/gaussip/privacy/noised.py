@@ -5,7 +5,7 @@ those that read and collude, each adds discrete Gaussian noise of variance 1 / s
 that is rounded to the grid, whose guarantee is accounted for? Compare probabilities, for each number:
 
 - the sum of s discrete Gaussians and one of variance 1 (Kairouz, Liu and Steinke 2021): factors e^(+-tau), with
-  tau = 10 sum_(k<s) exp(-2 pi^2 4^32 k / (s (k + 1))), which no computer tells from 1;
+  tau = 10 sum_(k<s) exp(-2 pi^2 4^32 k / (s (k + 1))), which no computer distinguishes from 1;
 - that one and a rounded Gaussian: factors e^(+-t^2 / (20 4^32)), out to t standard deviations.
 
 With t = 40 a million numbers change epsilon by less than 10^-11, and delta by less than 10^-300.

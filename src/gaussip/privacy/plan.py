@@ -8,7 +8,6 @@ from typing import NamedTuple
 from scipy.stats import chi2
 
 from gaussip.errors import DataError
-from gaussip.inference.information import MOST_PARAMETERS
 from gaussip.mixture.covariance_types import FULL, LINEAR, n_parameters, named
 from gaussip.privacy.clipped import Radius
 
@@ -39,7 +38,7 @@ class Plan(NamedTuple):
         labels = start == "labels"
         left = 1 - sum(LOOK) - START[start]
         parameters = n_parameters(FULL, n_components, n_features)
-        solved = named(covariance_type) in LINEAR and parameters <= min(MOST_SOLVED, MOST_PARAMETERS)
+        solved = named(covariance_type) in LINEAR and parameters <= MOST_SOLVED
         approach, last = STEPS[labels] if solved else (10, 30)
         first = math.sqrt(left * APPROACH[labels] / approach) * mu
         later = math.sqrt(left * (1 - APPROACH[labels]) / last) * mu
