@@ -17,7 +17,7 @@ from scipy import stats
 
 from gaussip.mixture.owners import Owners
 from gaussip.privacy import BoundedRows, Privacy, ask_private, look, noised
-from gaussip.privacy.accounting import epsilon_of
+from gaussip.privacy.accounting import epsilon_of, together
 from gaussip.privacy.discrete_gaussian import discrete_gaussian
 from gaussip.privacy.fit import Model
 from gaussip.privacy.noised import Noised, Releases
@@ -83,7 +83,7 @@ def scores_of_the_first_sum(shares):
         words = ask.code.encode(np.broadcast_to(part, (TIMES, *part.shape)), N_SITES)
         seen = np.asarray([ask.code.decode(honest) for honest in words[:, HONEST].sum(axis=1)])
         scores.append(log_ratio(seen, known, apart))
-    return *scores, releases.mu
+    return *scores, together(mu for _, mu, _ in releases.made)
 
 
 def test_an_attack_on_one_sum_finds_what_is_claimed_and_no_more():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,17 @@ import pytest
 
 from command import gaussip
 from gaussip import NetworkGaussianMixture
-from gaussip.errors import CollapseError, DataError, GaussipError, LabelError, PrivacyError, SettingError, StartError
+from gaussip.errors import (
+    CollapseError,
+    DataError,
+    GaussipError,
+    PrivacyError,
+    PrivacyWarning,
+    SettingError,
+    StartError,
+)
+from gaussip.findings import examine
+from gaussip.findings.evidence import of_estimator
 from gaussip.privacy import Privacy
 from gaussip.privacy.accounting import epsilon_of
 from gaussip.selection import choose_per_class
@@ -214,8 +225,38 @@ def test_too_few_rows_or_sites_are_refused(patients):
             sites=patients["hospital"],
         )  # fmt: skip
     few = patients["diagnosis"].where(np.arange(len(patients)) < 60)
-    with pytest.raises((DataError, LabelError), match="labelled"):
+    with pytest.raises(DataError, match=r"rows are labelled '\w+', give or take .* label some \d+ of them"):
         fitted(patients.assign(diagnosis=few), privacy=asked(1))
+
+
+def test_bounds_that_codes_for_missing_cells_break(patients):
+    """The code is named where several rows have it; a single patient's value never is."""
+    for rows, words in ((600, "if -9, which most of them are, stands for a missing cell"), (0, "give wider bounds")):
+        broken = patients.copy()
+        broken.loc[broken.index[::6][:rows], "chol"] = -9.0
+        broken.loc[broken.index[1::6][:50], "chol"] = np.linspace(-0.1, -0.9, 50)
+        with pytest.raises(DataError, match=rf"% of the values of 'chol' at site '\w'.*{words}") as caught:
+            fitted(broken)
+        assert ("na_values" in str(caught.value)) == bool(rows)
+
+
+def test_a_delta_that_guarantees_little_is_warned_of(patients):
+    with pytest.warns(PrivacyWarning, match=r"delta=0.01 is more than one over .* Give a delta well below 8e-05"):
+        fitted(patients, privacy=asked(delta=0.01))
+
+
+def test_a_diagnosis_proposes_private_fits_alone(patients, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mixture = fitted(patients, 4, labels=False, random_state=1, privacy=asked(8, delta=1e-5))
+    diagnosis = examine(of_estimator(mixture))
+    assert diagnosis.not_judged == {}
+    assert "more than noise" in diagnosis.judged
+    assert "not enough rounds" not in diagnosis.judged
+    mixture.save(tmp_path / "model.npz")
+    said = gaussip("diagnose", tmp_path / "model.npz").stdout
+    assert "--epsilon 8 --delta 1e-05 --bounds age=0:120,chol=0:20" in said, said
+    assert "whose budget adds to what was spent" in said
 
 
 def test_a_failed_private_fit_leaves_the_last_one_as_it_was(patients):

@@ -59,6 +59,8 @@ def run_folder(sites, name):
 @pytest.mark.parametrize("labels", [True, False])
 def test_real_sites_have_the_simulation_s_numbers_and_a_kill_changes_nothing(tmp_path, labels):
     with federation(tmp_path, labels=labels) as sites:
+        (sites.folders / "s0" / "model.npz").write_bytes(b"of an earlier run")
+        (sites.folders / "s0" / "intervals.csv").write_bytes(b"of an earlier run")
         sites.start()
         for number, name in enumerate(sites.names[:3]):
             sites.until(lambda n=number: sites.status("s3").get("exchange", 0) >= 5 * n + 1)
@@ -76,6 +78,10 @@ def test_real_sites_have_the_simulation_s_numbers_and_a_kill_changes_nothing(tmp
                 model.uncertainty().standard_errors.means, wanted.uncertainty().standard_errors.means
             )
             assert "no privacy" in sites.events(name, "fitted with noise")[0]["guarantee"]
+        (aside,) = (sites.folders / "s0" / "earlier").iterdir()
+        assert sites.events("s0", "kept the results of an earlier run")[0]["at"] == str(aside)
+        assert {(aside / name).read_bytes() for name in ("model.npz", "intervals.csv")} == {b"of an earlier run"}
+        assert not (sites.folders / "s0" / "intervals.csv").exists()
         assert gaussip("diagnose", sites.folders / "s0").returncode == 0
         assert "none: the noise has a seed" in gaussip("site", "status", sites.folders / "s0").stdout
         assert "noise included" in gaussip("intervals", sites.folders / "s0" / "model.npz").stdout
@@ -154,15 +160,25 @@ def test_a_site_refuses_rows_beyond_the_bounds_before_it_sends_anything(tmp_path
         sites.start("s0")
         sites.wait_for_end("s0")
         assert sites.running["s0"].returncode == 2
-        assert "lie beyond its bounds, -1 to 1" in sites.output("s0")
+        why = "lie beyond its bounds, -1 to 1"
+        assert why in sites.output("s0")
         assert not sites.events("s0", "met")
+        assert why in sites.events("s0", "not started")[0]["why"]
+        shown = gaussip("site", "status", sites.folders / "s0")
+        assert (shown.returncode, "stopped" in shown.stdout, why in shown.stdout) == (3, True, True)
+        (sites.folders / "s0" / "status.json").write_text('{"state": "finished", "run": "another"}')
+        shown = gaussip("site", "status", sites.folders / "s0")
+        assert (shown.returncode, "has not been run yet with what was agreed on last" in shown.stderr) == (3, True)
 
 
 def test_a_site_keeps_to_its_own_limit(tmp_path):
     with federation(tmp_path, noise_seed=None, epsilon=4) as sites:
         folder = sites.folders / "s0"
-        with (folder / "site.toml").open("a") as file:
-            file.write("privacy_limit = { epsilon = 5 }\n")
+        before = (folder / "site.toml").read_text()
+        (folder / "site.toml").write_text(before + "privacy_limit = 8\n")
+        with pytest.raises(FederationError, match=r"must be a table, as in privacy_limit = { epsilon = 8 }, not 8"):
+            read(folder)
+        (folder / "site.toml").write_text(before + "privacy_limit = { epsilon = 5 }\n")
         privacy = sites.description.task().privacy
         ledger = Ledger(read(folder))
         ledger.refuse(privacy, "run", "first")

@@ -226,6 +226,10 @@ class DiagnosisWarning(UserWarning):
     """A fit that may not be trusted; `gaussip.findings.diagnose` says more."""
 
 
+class PrivacyWarning(UserWarning):
+    """A private fit whose guarantee means less than it seems."""
+
+
 class MissingCellsWarning(UserWarning):
     """Rows or features that missing cells leave with too little, or numbers that look like codes for them."""
 

@@ -41,6 +41,8 @@ def run(
         shown += [finding.name, f"  {finding.sentence}", f"  evidence: {numbers}", f"  remedy: {finding.remedy}", ""]
     if not diagnosis.findings:
         shown += ["nothing was found", ""]
+    elif seen.private:
+        shown += ["each remedy is another private fit, whose budget adds to what was spent", ""]
     shown.append(f"looked for: {', '.join(diagnosis.judged)}")
     shown += [f"not judged: {name} ({why})" for name, why in diagnosis.not_judged.items()]
     shown += [f"written: {', '.join(files)}"] if files else []

@@ -69,8 +69,6 @@ def run(
 
     check_choice("exchange", exchange, ("memory", "mpi"))
     refuse_overwriting(out, force=force, inputs=[*tables, *([Path(network)] if network.endswith(".csv") else [])])
-    if patient is not None and exchange == "mpi":
-        raise SettingError("--patient does not go with --exchange mpi", remedy="use --exchange memory, or --weights")
     named = options.Named(sites, labels, weights, feature_columns, others, na_values, patient)
     columns, n_labelled = options.read_columns(tables, named, alone=algorithm == "em")
     of_row = columns.sites
@@ -143,16 +141,20 @@ def _private(mixture: Any, out: Path, features: list[str], last: dict[str, Any])
 
 def _fit_by_ranks(mixture: Any, columns: Any, of_row: Any, watch: Callable[[int], None]) -> None:
     """Fit as one rank of an MPI job; only the first goes on to print the result."""
-    import numpy as np
-
     from gaussip.estimator.mpi_fit import fit, world
 
     communicator = world()
     first = communicator.Get_rank() == 0
-    mixture.feature_names_in_ = np.array(columns.X.column_names, dtype=object)
-    X = np.column_stack([column.to_numpy() for column in columns.X.columns])
     try:
-        fit(mixture, X, columns.labels, of_row, columns.weights, communicator, watch if first else lambda _: None)
+        fit(
+            mixture,
+            columns.X,
+            columns.labels,
+            of_row,
+            columns.weights,
+            communicator,
+            watch if first else lambda _: None,
+        )
     except GaussipError as error:  # the same at all ranks
         knows_more = isinstance(error, CollapseError) and None not in (error.component, error.site)
         if not first and not knows_more:

@@ -43,22 +43,30 @@ def run(
     from gaussip.node.engine_log import reporting_refusals
     from gaussip.node.local_data import read_local
     from gaussip.node.lock import alone
-    from gaussip.node.model import keep
+    from gaussip.node.not_started import recorded
     from gaussip.node.run_store import RunStore
     from gaussip.node.runner import SiteRun
 
     site_folder = read(folder)
     minutes = patience if patience is not None else site_folder.settings.patience
-    local = read_local(data, site_folder.description, site_folder.site)
+
+    def keep(end: Any) -> None:
+        from gaussip.node.model import keep  # scikit-learn only now: a site starts in half the time
+
+        keep(site_folder, end)
+
     with alone(site_folder.path, site_folder.site), progress(site_folder.description.max_rounds) as advance:
-        site = SiteRun(
-            site_folder,
-            local,
-            report=_report,
-            keep=lambda end: keep(site_folder, end),
-            watch=lambda program: advance(_doing(program), program.round) if program.exchanges % 20 == 0 else None,
-            patience=None if minutes is None else 60 * minutes,
-        )
+        with recorded(site_folder, _report):
+            site = SiteRun(
+                site_folder,
+                read_local(data, site_folder.description, site_folder.site),
+                report=_report,
+                keep=keep,
+                watch=lambda program: (
+                    advance(_doing(program), program.round) if program.exchanges % 20 == 0 else None
+                ),
+                patience=None if minutes is None else 60 * minutes,
+            )
         with reporting_refusals(site.call_refused):
             end = site()
     found = _likelihood(end.log_likelihood, site_folder.description)
@@ -129,9 +137,10 @@ def status(folder: Folder, json: Json = False) -> Answer:
     site_folder = read(folder)
     status = read_status(folder)
     running = is_running(folder)
-    if status is None:
+    if status is None or status["run"] != site_folder.run.name:
+        since = "" if status is None else " with what was agreed on last"
         raise PausedError(
-            f"{site_folder.site} has not been run yet; gaussip site run {folder} --data TABLE starts it"
+            f"{site_folder.site} has not been run yet{since}; gaussip site run {folder} --data TABLE starts it"
         )
     status["running"], end = running, RunStore(site_folder.run).end()
     status["failure"] = None if end is None or end["failure"] is None else end["failure"]["text"]
@@ -143,9 +152,10 @@ def status(folder: Folder, json: Json = False) -> Answer:
     silent = (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(status["updated"])).total_seconds()
     if running and silent > SILENT:
         status["state"] = f"{status['state']}, but silent for {silent:.0f} s"
-    status["run"], status["checkpoints"] = site_folder.run.name, RunStore(site_folder.run).checkpoints()
+    status["checkpoints"] = RunStore(site_folder.run).checkpoints()
+    why = status["failure"] or (end is None and status["paused"])
     rows = [
-        ["state", status["state"] + (f": {why}" if (why := status["failure"] or status["paused"]) else "")],
+        ["state", status["state"] + (f": {why}" if why else "")],
         ["now", f"{status['phase']}, exchange {status['exchange']}"],
         *([["sums", status["plan"]]] if status.get("plan") else []),
         *_how_far(status, site_folder.description),
@@ -154,7 +164,7 @@ def status(folder: Folder, json: Json = False) -> Answer:
         *([f"neighbour {name}", "linked" if there and running else "not linked"] for name, there in
           status["neighbours"].items() if running or end is None),
         ["checkpoints", ", ".join(map(str, status["checkpoints"])) or "none yet"],
-        ["certificate ends", status["certificate_ends"]],
+        *([["certificate ends", ends]] if (ends := status.get("certificate_ends")) else []),
         ["reported at", status["updated"]],
     ]  # fmt: skip
     answer = Answer(
@@ -167,6 +177,8 @@ def status(folder: Folder, json: Json = False) -> Answer:
 
 def _how_far(status: dict[str, Any], description: Any) -> list[list[str]]:
     """The rounds; of a private fit, whose rounds are planned, nothing is known before the end."""
+    if "max_rounds" not in status:
+        return []
     if description.privacy is not None:
         return [["rounds", str(status["round"]) if status["round"] else "planned, not over"]]
     return [

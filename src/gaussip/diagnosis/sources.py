@@ -50,7 +50,7 @@ def of_site(path: Path) -> Evidence:
     failed = None if end is None else end["failure"]
     names = (
         "eta", "tol", "max_rounds", "weighting", "mixing", "network", "reg_covar", "shrinkage", "scale", "accelerate",
-        "covariance_type",
+        "covariance_type", "privacy",
     )  # fmt: skip
     theta = store.checkpoint(kept[-1]) if kept else None
     owners = d.owners() or Owners(())

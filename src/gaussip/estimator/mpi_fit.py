@@ -9,8 +9,8 @@ from gaussip.arrays import NDArray
 from gaussip.errors import SettingError, Text
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.estimator.ending import keep, refuse_if_degenerate, warn_if_not_converged
-from gaussip.estimator.preparation import check_settings
-from gaussip.estimator.private_fit import keep_private, refuse_other_settings
+from gaussip.estimator.preparation import check_settings, task_of
+from gaussip.estimator.private_fit import by_patient, keep_private, refuse_other_settings
 from gaussip.exchange.mpi import Mpi
 from gaussip.exchange.questions import Spent
 from gaussip.mixture.theta import Theta, broadcast, pack, to_psi, unpack
@@ -19,9 +19,10 @@ from gaussip.phases.base import run
 from gaussip.phases.fit import Fitted
 from gaussip.phases.private_fit import refuse_unbounded
 from gaussip.phases.program import Program
-from gaussip.phases.task import LocalData, make_task
+from gaussip.phases.task import LocalData
 from gaussip.privacy import Privacy
 from gaussip.rows.checks import check_row_weights, check_sites_filled, feature_names
+from gaussip.rows.frames import validated
 from gaussip.rows.labels import encode_labels
 from gaussip.rows.problem import not_empty, seeds_of
 from gaussip.rows.sites import by_column
@@ -43,14 +44,17 @@ def world() -> Any:
 
 def fit(
     mixture: NetworkGaussianMixture,
-    X: NDArray,
+    X: Any,
     y: Any,
     sites: Any,
     sample_weight: Any,
     communicator: Any,
     watch: Callable[[int], None],
 ) -> bool:
-    """Fit an estimator by the ranks of an MPI job; True at the first rank, whose estimator alone is fitted."""
+    """Fit an estimator by the ranks of an MPI job; True at the first rank, whose estimator alone is fitted.
+
+    X is an array or a frame of all rows, as `NetworkGaussianMixture.fit` takes it.
+    """
     codes, names = by_column(sites)
     if communicator.Get_size() != len(names):
         raise SettingError(
@@ -68,9 +72,8 @@ def fit(
     if privacy is not None:
         refuse_other_settings(mixture)
         if privacy.patient is not None:
-            raise SettingError(
-                "patients with several rows are not supported under MPI", setting="privacy", remedy="give weights"
-            )
+            X, sample_weight = by_patient(X, sites, sample_weight, privacy.patient)
+    X = validated(mixture, X, reset=True)
     labels = encode_labels(
         y, len(X), mixture.n_components, mixture.unlabelled_weight, mixture.components_per_class
     )  # fmt: skip
@@ -78,19 +81,12 @@ def fit(
     there = not_empty(X, codes, names.tolist())
     if weights is not None:
         check_sites_filled(np.bincount(codes[there], weights[there], minlength=len(names)), names.tolist())
-    mixture.n_features_in_ = X.shape[1]
     named = hasattr(mixture, "feature_names_in_") or privacy is not None
     features = feature_names(mixture) if named else None
-    network_seed, start_seed = seeds_of(mixture.random_state, 1)
-    task = make_task(
-        tuple(names.tolist()), network=mixture.network, mixing=mixture.mixing, network_seed=network_seed,
-        algorithm=mixture.algorithm, eta=mixture.eta, accelerate=mixture.accelerate,
-        covariance_type=mixture.covariance_type, n_components=mixture.n_components, n_features=X.shape[1],
-        owners=None if labels.codes is None else labels.owners, start=mixture.init_params, seed=start_seed,
-        scale=False, classes=tuple(map(str, labels.classes)),
-        reg_covar=mixture.reg_covar, weighting=mixture.weighting, max_rounds=mixture.max_rounds, tol=mixture.tol,
-        min_count=mixture.min_count, shrinkage=mixture.shrinkage, unlabelled_weight=mixture.unlabelled_weight,
-        degenerate=mixture.degenerate, features=None if features is None else tuple(features), privacy=privacy,
+    task = task_of(
+        mixture, sites=names, features=features, n_features=X.shape[1], classes=labels.classes,
+        owners=None if labels.codes is None else labels.owners, start=mixture.init_params,
+        seeds=seeds_of(mixture.random_state, 1), privacy=privacy,
     )  # fmt: skip
 
     def of_site(m: int) -> LocalData:
@@ -128,7 +124,6 @@ def fit(
         mixture, end, sites=names, mass=masses, classes=labels.classes, owners=labels.owners,
         target=agreed.target if mixture.shrinkage else None, origin=MPI,
     )  # fmt: skip
-    mixture.n_features_in_ = X.shape[1]
     warn_if_not_converged(mixture)
     return True
 

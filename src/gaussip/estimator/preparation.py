@@ -1,8 +1,13 @@
-"""What a fit does before it begins: check the settings, and lay out the rows by site."""
+"""What a fit does before it begins: check the settings, lay out the rows by site, state each site's task."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from gaussip.arrays import NDArray
+from gaussip.mixture.owners import Owners
+from gaussip.mixture.theta import Theta
+from gaussip.phases.task import Task, make_task
+from gaussip.privacy import Privacy
 from gaussip.rows.frames import by_column_name, validated
 from gaussip.rows.labels import check_components_per_class
 from gaussip.rows.problem import Problem, prepare
@@ -49,3 +54,34 @@ def prepared(
     columns = getattr(mixture, "feature_names_in_", None)
     X, y, sites, sample_weight = without_rare(X, y, sites, sample_weight, min_count, count)
     return prepare(X, y, sites, sample_weight, columns=columns, **settings)
+
+
+def task_of(
+    mixture: Any,
+    *,
+    sites: NDArray,
+    features: Sequence[str] | None,
+    n_features: int,
+    classes: NDArray,
+    owners: Owners | None,
+    start: str | Theta,
+    seeds: Sequence[int],
+    privacy: Privacy | None,
+) -> Task:
+    """What the sites have to do for an estimator's fit, each with its own rows.
+
+    Parameters
+    ----------
+    sites : (M,), their names
+    classes, owners : the labels, and the components of each
+    seeds : of the network and of the start
+    """
+    return make_task(
+        tuple(sites.tolist()), network=mixture.network, mixing=mixture.mixing, network_seed=seeds[0],
+        algorithm=mixture.algorithm, eta=mixture.eta, accelerate=mixture.accelerate,
+        covariance_type=mixture.covariance_type, n_components=mixture.n_components, n_features=n_features,
+        owners=owners, start=start, seed=seeds[1], scale=False, classes=tuple(map(str, classes)),
+        reg_covar=mixture.reg_covar, weighting=mixture.weighting, max_rounds=mixture.max_rounds, tol=mixture.tol,
+        min_count=mixture.min_count, shrinkage=mixture.shrinkage, unlabelled_weight=mixture.unlabelled_weight,
+        degenerate=mixture.degenerate, features=None if features is None else tuple(features), privacy=privacy,
+    )  # fmt: skip

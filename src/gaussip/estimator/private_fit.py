@@ -10,16 +10,17 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gaussip.arrays import NDArray
-from gaussip.errors import CollapseError, DataError, SettingError, StartError, Text
+from gaussip.errors import CollapseError, DataError, PrivacyWarning, SettingError, StartError, Text
 from gaussip.estimator.ending import keep, refuse_if_degenerate
-from gaussip.estimator.preparation import prepared
+from gaussip.estimator.preparation import prepared, task_of
 from gaussip.exchange.plan import Network
 from gaussip.exchange.questions import Spent, announced, answered, cost
 from gaussip.mixture.covariance_types import as_full
 from gaussip.mixture.owners import Owners
 from gaussip.mixture.theta import Theta, broadcast
+from gaussip.phases.private_fit import model_of
 from gaussip.privacy import BoundedRows, Privacy, PrivateFit, ask_private
-from gaussip.privacy.fit import Model, plan_of
+from gaussip.privacy.fit import plan_of
 from gaussip.privacy.patients import shares_of_patients
 from gaussip.privacy.rows import refuse_heavy, refuse_narrow
 from gaussip.rows.checks import check_row_weights, feature_names
@@ -53,9 +54,9 @@ def fit_privately(
         raise DataError(Text("a private fit needs {sites}: noise is added to what each site sends"))
     X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)
     if privacy.patient is not None:
-        X, sample_weight = _by_patient(X, sites, sample_weight, privacy.patient)
-    network_seed, seed = seeds_of(mixture.random_state, 1)
-    problem = prepared(mixture, X, y, sites, sample_weight, network_seed)
+        X, sample_weight = by_patient(X, sites, sample_weight, privacy.patient)
+    seeds = seeds_of(mixture.random_state, 1)
+    problem = prepared(mixture, X, y, sites, sample_weight, seeds[0])
     features = feature_names(mixture)
     limits = privacy.limits(features)
     privacy.shares(len(problem.sites))  # refused where there are too few sites
@@ -66,10 +67,12 @@ def fit_privately(
     held = BoundedRows.within(
         limits, problem.values, problem.labels, problem.weights, problem.allowed, float(mixture.unlabelled_weight)
     )
-    classes = np.repeat(problem.classes, problem.owners.counts).tolist()
-    model = Model(
-        mixture.n_components, features, problem.owners, classes, problem.allowed, mixture.covariance_type,
-        float(mixture.reg_covar), float(mixture.unlabelled_weight), seed, _given(mixture, len(features)),
+    model = model_of(
+        task_of(
+            mixture, sites=problem.sites, features=features, n_features=len(features), classes=problem.classes,
+            owners=None if problem.labels is None else problem.owners, start=_start(mixture, len(features)),
+            seeds=seeds, privacy=privacy,
+        )
     )  # fmt: skip
     network = Network(problem.W)
     sent: list[Spent] = [announced(network)]
@@ -131,15 +134,17 @@ def keep_private(
             "or too many of them, or rows beyond the bounds",
             ConvergenceWarning, stacklevel=4,
         )  # fmt: skip
+    if found.beware is not None:
+        warnings.warn(found.beware, PrivacyWarning, stacklevel=4)
     mixture.privacy_ = found.guarantee
     mixture.private_covariance_ = found.covariance
 
 
-def _given(mixture: Any, n_features: int) -> Theta | None:
-    """A start that is given: it is taken for public."""
+def _start(mixture: Any, n_features: int) -> str | Theta:
+    """How the fit begins; a start that is given is taken for public."""
     parts = (mixture.weights_init, mixture.means_init, mixture.covariances_init)
     if all(part is None for part in parts):
-        return None
+        return str(mixture.init_params)
     if any(part is None for part in parts):
         text = Text("a private fit takes {weights_init}, {means_init} and {covariances_init} together, or none")
         raise StartError(text, setting="means_init")
@@ -148,7 +153,7 @@ def _given(mixture: Any, n_features: int) -> Theta | None:
     return checked(Theta(*(np.asarray(part, dtype=float) for part in (*parts[:2], covariances))), K, n_features)
 
 
-def _by_patient(X: Any, sites: Any, sample_weight: Any, column: str) -> tuple[Any, NDArray]:
+def by_patient(X: Any, sites: Any, sample_weight: Any, column: str) -> tuple[Any, NDArray]:
     """The rows without the column of patients, and their weights."""
     names = names_of(X)
     if names is None or column not in names:

@@ -92,6 +92,12 @@ def read(path: Path) -> SiteFolder:
     except (OSError, UnicodeDecodeError) as error:
         raise FederationError(f"cannot read {path / 'site.toml'}: {error}") from error
     source = Source(text, str(path / "site.toml"), FederationError)
+    limit = source.values.get("privacy_limit")
+    if limit is not None and not isinstance(limit, dict):
+        raise source.error(
+            f"privacy_limit must be a table, as in privacy_limit = {{ epsilon = 8 }}, not {limit!r}",
+            ("privacy_limit",),
+        )
     settings: Settings = source.converted(source.values, Settings)
     if settings.listen is not None:
         split_address(settings.listen)

@@ -66,18 +66,25 @@ def _together(run: Evidence) -> str:
     return _estimates(run) or f"{run.algorithm} does not bring sites together step by step"
 
 
-CHECKS = (  # in the order in which to try their remedies: rows, components, the step, the network, rounds
-    Check("a site pulls away", sites.site_apart, _comparable),
+OF_COMPONENTS = (
     Check("far wider component", components.far_wider_component, _estimate),
     Check("collapsed component", components.collapsed_component, _estimate, at_fit=True),
     Check("duplicated component", components.duplicated_component, _estimate, at_fit=True),
     Check("too many components", components.too_many_components, _estimate),
+)
+CHECKS = (  # in the order in which to try their remedies: rows, components, the step, the network, rounds
+    Check("a site pulls away", sites.site_apart, _comparable),
+    *OF_COMPONENTS,
     Check("step too large", moving.step_too_large, _course, at_fit=True),
     Check("unbalanced network", sites.unbalanced_network, _network),
     Check("settled apart", sites.settled_apart, _together),
     Check("poor separation", moving.poor_separation, _contraction),
     Check("agreed but still moving", moving.agreed_but_moving, lambda run: _together(run) or _course(run)),
     Check("not enough rounds", moving.not_enough_rounds, _ended),
+)
+OF_PRIVATE_FITS = (  # whose rounds are planned, and whose likelihood nobody knows
+    *OF_COMPONENTS,
+    Check("more than noise", components.more_than_noise, _estimate),
 )
 
 
@@ -89,8 +96,10 @@ class Diagnosis(NamedTuple):
     not_judged: dict[str, str]  #: the reasons, by check
 
 
-def examine(run: Evidence, checks: tuple[Check, ...] = CHECKS) -> Diagnosis:
-    """Run all checks that can be judged."""
+def examine(run: Evidence, checks: tuple[Check, ...] | None = None) -> Diagnosis:
+    """Run all checks that can be judged; by default those for its kind of fit."""
+    if checks is None:
+        checks = OF_PRIVATE_FITS if run.private else CHECKS
     reasons = {check.name: check.why_not(run) for check in checks}
     results = [check.look(run) for check in checks if not reasons[check.name]]
     return Diagnosis(

@@ -167,6 +167,20 @@ def too_many_components(evidence: Evidence) -> Finding | None:
     )  # fmt: skip
 
 
+def more_than_noise(evidence: Evidence) -> Finding | None:
+    """A private fit whose last score is more than noise: it has not come to an end."""
+    if evidence.converged or evidence.failure or not evidence.over:
+        return None
+    fewer = _without(evidence, int(_theta(evidence).weights.argmin()))
+    return Finding(
+        "more than noise", {"last change": float(evidence.change[-1])},
+        "The last round of the private fit still moved by more than its noise: components are not Gaussian, there "
+        "are too many of them, or many rows lie beyond the bounds. The estimate may be far off.",
+        f"check the features and their bounds; then {'fit again' if fewer is None else fewer}",
+        (max(1, evidence.rounds - 1), evidence.rounds), "change",
+    )  # fmt: skip
+
+
 def cheapest_merger(theta: Theta, rows: float, pairs: Sequence[tuple[int, int]]) -> tuple[float, tuple[int, int]]:
     """The least cost in log-likelihood, over this many rows, of merging a pair of components into one.
 

@@ -61,6 +61,11 @@ class Evidence(NamedTuple):
         return str(self.settings.get("covariance_type", default("covariance_type")))
 
     @property
+    def private(self) -> bool:
+        """Whether noise was added, and the rounds were planned."""
+        return self.settings.get("privacy") is not None
+
+    @property
     def tol(self) -> float:
         """The change at which the run was to stop."""
         return float(self.settings["tol"])

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gaussip.algorithms import has_step
 from gaussip.findings.evidence import PYTHON, SITE, Evidence
 from gaussip.settings import SETTINGS, as_options, written
@@ -68,8 +70,23 @@ def again(
     if not isinstance(settings["network"], str):  # a graph or a matrix is a file on the command line
         settings["network"] = "EDGES.csv"
     words += as_options({name: value for name, value in settings.items() if not unused.get(name)})
+    if evidence.private:
+        words += _as_private(evidence.settings["privacy"])
     words += ["--start", evidence.path] if goes_on else []
     return shlex.join([*words, "--out", "NEW.npz"])
+
+
+def _as_private(privacy: Mapping[str, Any]) -> list[str]:
+    """The options of a private fit; noise that can be drawn again has none."""
+    given = privacy["bounds"]
+    if isinstance(given, Mapping):
+        bounds = ",".join(f"{name}={low:.10g}:{high:.10g}" for name, (low, high) in given.items())
+    else:
+        bounds = ":".join(f"{float(limit):.10g}" for limit in given) if np.ndim(given) == 1 else "BOUNDS"
+    options = {"epsilon": privacy["epsilon"]}
+    options |= {name: privacy[name] for name in ("delta", "colluding") if name in privacy}
+    patient = ["--patient", privacy["patient"]] if privacy.get("patient") else []
+    return [*as_options(options), "--bounds", bounds, *patient]
 
 
 def _in_toml(value: Any) -> str:

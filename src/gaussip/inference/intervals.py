@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit
-from sklearn.exceptions import ConvergenceWarning
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, LabelError, SettingError, Text, UncertaintyError, some
@@ -231,6 +230,8 @@ def _refuse_other_rows(mixture: Any, mass: NDArray, sites: NDArray) -> None:
 
 def _warn_if_far(result: Uncertainty, at_sites: Theta, sites: NDArray, features: list[str]) -> None:
     """Warn if the estimate, or some site's, is not at the maximum of the likelihood."""
+    from sklearn.exceptions import ConvergenceWarning  # not when a site starts
+
     if result.away > FAR:
         warnings.warn(
             Text(

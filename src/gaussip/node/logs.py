@@ -114,7 +114,7 @@ class Logs:
         partial = target.with_name(f".status.{os.getpid()}.part")
         try:
             partial.write_text(
-                json.dumps(json_ready({"updated": written(time.time()), "pid": os.getpid(), **details}), indent=2)
+                json.dumps(json_ready({**details, "updated": written(time.time()), "pid": os.getpid()}), indent=2)
                 + "\n"
             )
             os.replace(partial, target)

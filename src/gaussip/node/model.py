@@ -7,46 +7,19 @@ import networkx as nx
 import numpy as np
 
 from gaussip.arrays import NDArray
-from gaussip.errors import FileError, UncertaintyError
+from gaussip.errors import FileError
 from gaussip.estimator import NetworkGaussianMixture
 from gaussip.estimator.ending import set_theta
 from gaussip.federation.description import Description
 from gaussip.federation.folders import SiteFolder
-from gaussip.files import write_json
-from gaussip.inference import Uncertainty
-from gaussip.inference.information import concluded
-from gaussip.mixture.owners import Owners, component_names
+from gaussip.mixture.owners import Owners
 from gaussip.node import history_log
 from gaussip.node.local_data import sorted_classes
 from gaussip.node.run_store import RunStore
 from gaussip.phases.fit import Fitted
 from gaussip.phases.private_fit import Private
-from gaussip.phases.program import Program
 from gaussip.rows.basis import reduced_names
-from gaussip.rows.table_files import write_table
-from gaussip.selection import Selection
 from gaussip.simulation.history import SITE, History
-
-LEVEL = 0.95
-SELECTION_FILE, INTERVALS_FILE = "selection.json", "intervals.csv"  # what a run may leave in the site's folder
-
-
-def remove_old_results(folder: SiteFolder) -> None:
-    """Remove what an earlier run left for people."""
-    for name in (SELECTION_FILE, INTERVALS_FILE):
-        (folder.path / name).unlink(missing_ok=True)
-
-
-def keep_selection(folder: SiteFolder, selection: Selection, largest: int) -> dict[str, Any]:
-    """Write the number of components that all sites chose; what to report of it."""
-    margin = selection.margin if len(selection.sound) > 1 else None
-    chosen = {"components": selection.n_components, "criterion": selection.criterion, "margin": margin}
-    last = selection.n_components == largest and len(selection.lines) > 1
-    beware = "the last that was looked at: a larger at_most may be better" if last else None
-    lines = [line._asdict() for line in selection.lines]
-    write_json(folder.path / SELECTION_FILE, {**chosen, "ended": selection.ended, "lines": lines})
-    degenerate = {str(line.n_components): line.degenerate for line in selection.lines if line.degenerate}
-    return {**chosen, "beware": beware, **({"degenerate": degenerate} if degenerate else {})}
 
 
 def mixture_of(folder: SiteFolder, end: Fitted) -> NetworkGaussianMixture:
@@ -103,27 +76,6 @@ def _history(folder: SiteFolder, end: Fitted) -> dict[str, NDArray]:
         last = {**end._asdict(), "round": end.rounds, "exchanges": np.nan, "bytes": np.nan}
         return {name: np.array([last[name]]) for name in History._fields}
     return {name: kept[name] for name in History._fields}
-
-
-def keep_intervals(folder: SiteFolder, program: Program) -> str:
-    """Write standard errors and 95% intervals, where the information allows them; what to report of it."""
-    summed, path = program.results.get("information"), folder.path / INTERVALS_FILE
-    if summed is None:
-        return "no standard errors: the fit has not converged"
-    if not summed.information.size:
-        return "no standard errors: a site's information is too large a number; see `gaussip intervals --help`"
-    d, theta, robust = folder.description, program.estimate(), program.task.intervals == "robust"
-    K, p = theta.means.shape
-    features = d.features if d.reduce is None else reduced_names(p)
-    try:
-        conclusion = concluded(
-            summed.information, summed.scale, features, robust=robust, covariance_type=d.covariance_type
-        )
-    except UncertaintyError as error:
-        return f"no standard errors: {error}"
-    components = component_names(sorted_classes(d), _owners(d).classes(K))
-    write_table(path, Uncertainty(theta, *conclusion, robust, components, features).table(LEVEL).columns)
-    return f"standard errors in {path.name}"
 
 
 def keep(folder: SiteFolder, end: Fitted) -> None:

@@ -20,10 +20,10 @@ from gaussip.node.journal import Entry, Journal, packed, unpacked
 from gaussip.node.ledger import Ledger, attempt_of
 from gaussip.node.links import Links
 from gaussip.node.logs import Logs
-from gaussip.node.model import keep_intervals, keep_selection, remove_old_results
 from gaussip.node.monitor import Monitor, check_certificate
 from gaussip.node.own_rows import report_facts, report_own
 from gaussip.node.responder import Responder
+from gaussip.node.results import keep_intervals, keep_selection, put_aside
 from gaussip.node.run_store import RunStore, digest_of
 from gaussip.node.shutdown import end_of, finish, stay_for_others
 from gaussip.node.sums_log import SumsLog
@@ -185,7 +185,8 @@ class SiteRun:
         entry = self._journal.last()
         self._new = entry is None
         if entry is None:
-            remove_old_results(self._folder)
+            if (aside := put_aside(self._folder)) is not None:
+                self._logs.event("kept the results of an earlier run", at=str(aside))
             self._program.start()
             return 1
         self._program.resume(entry.phase, entry.exchange, unpacked(entry.memory), self._store.known_result)
@@ -331,9 +332,10 @@ class SiteRun:
             for number, change in enumerate(private.changes.tolist(), 1):
                 seen = self._program.progress()._replace(round=number, passes=number, change=change)
                 self._history.add(seen, self._exchange.bytes_sent)
-            guarantee = private.guarantee(self._task)
-            self._ledger.settle(self._folder.run.name, self._attempt, guarantee)
-            self._logs.event("fitted with noise", exchange=exchange, guarantee=str(guarantee))
+            found = private.found(self._task)
+            self._ledger.settle(self._folder.run.name, self._attempt, found.guarantee)
+            said = {"guarantee": str(found.guarantee), "beware": found.beware}
+            self._logs.event("fitted with noise", exchange=exchange, **said)
         if name == "start":
             if selection is not None and self._task.at_least is not None:
                 chosen = keep_selection(self._folder, selection, self._task.numbers[-1])

@@ -18,7 +18,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtr, chdtrc
 
 from gaussip.arrays import NDArray
 from gaussip.mixture.conditional import patterns
@@ -37,7 +37,7 @@ class Radius(NamedTuple):
     def kept(self, observed: int) -> float:
         """c of so many dimensions: what is left of the variance."""
         o, square = observed, self.length**2
-        return float(chi2.cdf(square, o + 2) + square * chi2.sf(square, o) / o)
+        return float(chdtr(o + 2, square) + square * chdtrc(o, square) / o)
 
     @property
     def of_squares(self) -> float:

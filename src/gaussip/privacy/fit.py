@@ -66,6 +66,17 @@ class PrivateFit(NamedTuple):
     covariance: NDArray | None  #: (q, q) of the packed theta, noise included; None where it is not known
     guarantee: Guarantee
 
+    @property
+    def beware(self) -> str | None:
+        """Why the guarantee means less than it seems, if it does."""
+        delta = self.guarantee.delta
+        if delta * self.rows < 1:
+            return None
+        return (
+            f"delta={delta:g} is more than one over the number of rows, about {self.rows:.0f}: even a fit that "
+            f"showed a few whole rows could have it. Give a delta well below {1 / self.rows:.1g}"
+        )
+
 
 def ask_private(privacy: Privacy, model: Model, n_sites: int) -> Replicated[PrivateFit]:
     """The fit; the sites hold `BoundedRows`. Where it fails, the error says what was spent."""

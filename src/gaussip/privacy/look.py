@@ -75,7 +75,7 @@ def ask_look(
             raise DataError(
                 f"about {max(labelled[c], 0):.0f} rows are labelled {classes[c]!r}, give or take "
                 f"{noise[4]:.0f} of noise: too few for a private fit",
-                remedy="label more rows, leave the class out, or allow a larger epsilon",
+                remedy=f"label some {_enough(noise[4])} of them, leave the class out, or allow a larger epsilon",
                 label=classes[c],
             )
     there = np.minimum(seen, rows[0])
@@ -83,7 +83,8 @@ def ask_look(
         raise DataError(
             f"feature {names[j]!r} is observed in about {max(seen[j], 0):.0f} rows, give or take {noise[1]:.0f} of "
             "noise: too few for a private fit",
-            column=names[j], remedy="leave it out, or allow a larger epsilon",
+            column=names[j],
+            remedy=f"leave it out, observe it in some {_enough(noise[1])} rows, or allow a larger epsilon",
         )  # fmt: skip
     mean = np.clip(sums / there, -1, 1)
     variance = np.maximum(squares / there - mean**2, noise[3] / there)
@@ -147,5 +148,10 @@ def _too_few(rows: float, noise: float) -> DataError:
     return DataError(
         f"there are about {max(rows, 0):.0f} rows at all sites, give or take {noise:.0f} of noise: too few for a "
         "private fit",
-        remedy="find more sites, or allow a larger epsilon",
+        remedy=f"find more sites, until they have some {_enough(noise)} rows, or allow a larger epsilon",
     )
+
+
+def _enough(noise: float) -> int:
+    """A number that almost never looks too small under noise of this deviation."""
+    return math.ceil(2 * LOST * noise / 10) * 10

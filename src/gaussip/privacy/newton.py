@@ -75,15 +75,15 @@ def noise_of(theta: Theta, deviations: tuple[float, float, float], kept: float) 
     f = sum(sizes)
     units = np.concatenate([np.full(n, d) for n, d in zip(sizes, deviations, strict=True)])
     units[1 + p :] /= kept
+    columns = []  # of every component, whose scores depend on its own moments alone
+    for n, unit in enumerate(units):
+        move = np.zeros((K, f))
+        move[:, n] = unit
+        columns.append(score_of(theta, factors, move[:, 0], move[:, 1 : 1 + p], move[:, 1 + p :]))
+    own = np.stack(columns, axis=2)
     covariance = np.zeros((K * f, K * f))
-    for k in range(K):
-        columns = []
-        for n, unit in enumerate(units):
-            move = np.zeros((K, f))
-            move[k, n] = unit
-            columns.append(score_of(theta, factors, move[:, 0], move[:, 1 : 1 + p], move[:, 1 + p :])[k])
-        own = np.stack(columns, axis=1)
-        covariance[k * f : (k + 1) * f, k * f : (k + 1) * f] = own @ own.T
+    for k, part in enumerate(own @ np.swapaxes(own, -1, -2)):
+        covariance[k * f : (k + 1) * f, k * f : (k + 1) * f] = part
     return covariance
 
 

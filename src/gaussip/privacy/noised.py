@@ -24,7 +24,6 @@ import numpy as np
 from gaussip.arrays import NDArray
 from gaussip.exchange.codes import Fixed
 from gaussip.exchange.questions import Ask, Replicated
-from gaussip.privacy.accounting import together
 from gaussip.privacy.discrete_gaussian import Below, discrete_gaussian
 
 BITS = 32
@@ -108,8 +107,3 @@ class Releases:
     def excess(self) -> float:
         """The standard deviation of all sites' noise, in that of the noise that is accounted for."""
         return math.sqrt(self.n_sites / self.shares)
-
-    @property
-    def mu(self) -> float:
-        """Of all so far."""
-        return together(mu for _, mu, _ in self.made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from gaussip.errors import DataError
 from gaussip.mixture.covariance_types import FULL, LINEAR, n_parameters, named
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
         later = math.sqrt(left * (1 - APPROACH[labels]) / last) * mu
         looks = (math.sqrt(LOOK[0]) * mu, math.sqrt(LOOK[1]) * mu)
         begin = math.sqrt(START[start]) * mu
-        radius = Radius(math.sqrt(chi2.ppf(WHOLE[n_features <= FEW], n_features)), n_features)
+        radius = Radius(math.sqrt(chdtri(n_features, 1 - WHOLE[n_features <= FEW])), n_features)
         rounds = (first,) * approach + (later,) * last
         return cls(looks, begin, rounds, approach, solved, radius, _shares(radius))
 

@@ -13,6 +13,7 @@ from gaussip.mixture.units import Unit
 from gaussip.rows.groups import Allowed
 
 MOST_CUT = 0.02  # of a site's cells of a feature: beyond, bounds are refused
+COMMON = 5  # rows with a value that may be shown: it is no single patient's
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,12 +81,21 @@ def refuse_narrow(limits: NDArray, values: NDArray, features: Sequence[str], sit
     share = beyond.sum(axis=0) / np.maximum((~np.isnan(values)).sum(axis=0), 1)
     j = int(share.argmax())
     if share[j] > MOST_CUT:
+        wider = "give wider bounds, in the unit of the table, or correct the rows"
+        found, counts = np.unique(values[beyond[:, j], j], return_counts=True)
+        if counts.max() >= max(COMMON, counts.sum() / 2):
+            code = found[counts.argmax()]
+            wider = (
+                f"if {code:g}, which most of them are, stands for a missing cell, leave such cells empty "
+                f"(--na-values {code:g}, or na_values in federation.toml); else {wider}"
+            )
         raise DataError(
             f"{100 * share[j]:.3g}% of the values of {features[j]!r} at site {site!r} lie beyond its bounds, "
             f"{low[j]:g} to {high[j]:g}, where they would be cut off; at most {100 * MOST_CUT:g}% may",
-            column=features[j], site=site,
-            remedy="give wider bounds, in the unit of the table, or correct the rows",
-        )  # fmt: skip
+            column=features[j],
+            site=site,
+            remedy=wider,
+        )
 
 
 def refuse_heavy(weights: Sequence[NDArray]) -> None:

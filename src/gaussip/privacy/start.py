@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from gaussip.arrays import NDArray
 from gaussip.exchange.questions import Replicated
@@ -143,7 +143,7 @@ def _axes(look: Look) -> NDArray:
 def _first_centres(look: Look, n_components: int, rng: np.random.Generator) -> NDArray:
     """One set of centres along the widest axis, and others drawn from a Gaussian of the rows' covariance."""
     axes = _axes(look)
-    quantiles = norm.ppf((np.arange(n_components) + 0.5) / n_components)
+    quantiles = ndtri((np.arange(n_components) + 0.5) / n_components)
     drawn = rng.standard_normal((TRIALS - 1, n_components, len(axes))) @ axes
     return np.concatenate([(quantiles[:, None] * axes[0])[None], drawn])
 

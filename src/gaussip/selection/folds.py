@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.model_selection import PredefinedSplit, StratifiedKFold
 
 from gaussip.errors import LabelError, SettingError
 from gaussip.rows.labels import encode_labels
+
+if TYPE_CHECKING:
+    from sklearn.model_selection import PredefinedSplit
 
 
 def labelled_folds(y: Any, n_folds: int = 5, *, random_state: Any = None) -> PredefinedSplit:
@@ -29,6 +31,8 @@ def labelled_folds(y: Any, n_folds: int = 5, *, random_state: Any = None) -> Pre
     [0 1 3 5] [2 4]
     [1 2 4 5] [0 3]
     """
+    from sklearn.model_selection import PredefinedSplit, StratifiedKFold  # not when a site starts
+
     n = len(y)
     labels = encode_labels(y, n, n)
     if labels.codes is None:

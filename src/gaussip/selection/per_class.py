@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, GaussipError, LabelError, PrivacyError, SettingError, StartError, Text
@@ -149,6 +147,9 @@ def choose_per_class(
         raise DataError("choose_per_class needs the rows in one array", remedy="choose on a part of them")
     X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)
     X = X if names_of(X) is not None or isinstance(X, np.ndarray) else np.asarray(X, dtype=float)
+    from sklearn.base import clone  # not when a site starts
+    from sklearn.exceptions import ConvergenceWarning
+
     seed = mixture.random_state if random_state is None else random_state
     weights = check_row_weights(sample_weight, len(X))
     weights = np.ones(len(X)) if weights is None else weights
