@@ -1,24 +1,49 @@
 """The command as users run it: a process of its own."""
 
+import functools
+import json
 import os
 import pty
 import re
 import select
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 PROGRAM = [sys.executable, "-c", "from gaussip.cli import main; main()"]
+PLAIN = {"COLUMNS": "200", "NO_COLOR": "1"}  # a wide page without colours
 FIT = ["--sites", "hospital", "--labels", "diagnosis", "--components", "3", "--start", "labels", "--eta", "0.1"]
 
 
 def gaussip(*arguments, cwd=None):
-    """Run the command; its output, errors and exit code."""
-    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.run(
-        [*PROGRAM, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, env=environment, timeout=300
-    )
+    """Run the command, as a process that a prepared one forks; its output, errors and exit code."""
+    words = list(map(str, arguments))
+    environment = {**os.environ, **PLAIN}
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        asked = {"arguments": words, "cwd": str(cwd or os.getcwd()), "environment": environment}
+        connection, _ = prepared()
+        socket.send_fds(connection, [json.dumps(asked).encode()], [out.fileno(), err.fileno()])
+        code = int(connection.recv(100))
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode())
+    return subprocess.CompletedProcess(["gaussip", *words], code, *texts)
+
+
+@functools.cache
+def prepared():
+    """A connection to the process that forks commands, which ends with this one; and that process."""
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    here.settimeout(300)
+    server = [sys.executable, str(Path(__file__).with_name("prepared.py")), str(there.fileno())]
+    process = subprocess.Popen(server, pass_fds=[there.fileno()], env={**os.environ, **PLAIN})
+    there.close()
+    return here, process
 
 
 def wait_until(condition, process, within=120.0):

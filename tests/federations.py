@@ -16,6 +16,8 @@ import pyarrow.csv
 from command import PROGRAM
 from gaussip.federation import folders, reading
 from gaussip.files.archive import read as read_model
+from gaussip.node.journal import Journal
+from gaussip.phases.program import NAMES
 from gaussip.rows.problem import prepare, seeds_of
 from gaussip.settings import default
 from gaussip.simulation.run import simulate
@@ -152,6 +154,33 @@ class Federation:
                 if process.poll() not in (None, 0, -signal.SIGKILL):
                     raise AssertionError(f"{name} ended with {process.returncode}:\n{self.output(name)}")
             time.sleep(0.02)
+
+    def crawl(self, frozen, until):
+        """Let a frozen site run for moments, until something is so: what takes a few exchanges then lasts."""
+        limit = time.monotonic() + LONG
+        while not until():
+            assert time.monotonic() < limit
+            assert self.running[frozen].poll() is None, self.output(frozen)
+            self.signal(frozen, signal.SIGCONT)
+            time.sleep(0.01)
+            self.signal(frozen, signal.SIGSTOP)
+            time.sleep(0.02)
+
+    def run_folder(self, name):
+        """Where a site keeps what it needs to resume its run."""
+        return self.folders / name / "runs" / self.description.digest()[:12]
+
+    def began(self, phase, *names):
+        """Whether these sites have kept a message of a phase."""
+        rings = [self.run_folder(name) / f"{phase}-state.ring" for name in names]
+        return all(ring.exists() and any(ring.read_bytes()) for ring in rings)
+
+    def last_phase(self, name):
+        """The phase in which a killed site's journal stands; None where it was killed before its first exchange."""
+        journal = Journal(self.run_folder(name), NAMES, 4, self.description.task().network.longest_sum)
+        last = journal.last()
+        journal.close()
+        return last and last.phase
 
     def until_round(self, name, number):
         """Wait until a site has told that it is in that round."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+import pandas as pd
 
 from gaussip import NetworkGaussianMixture
 from gaussip.exchange.mpi import Mpi
@@ -46,11 +47,18 @@ def private_mixture():
     return mixture, X, y, np.array(SITES)[np.arange(8000) % 4]
 
 
-def main_private(out):
+def patients():
+    """The same, of patients who have two rows each."""
+    mixture, X, y, sites = private_mixture()
+    frame = pd.DataFrame(X, columns=["age", "chol"]).assign(who=np.arange(len(X)) // 8 * 4 + np.arange(len(X)) % 4)
+    return mixture.set_params(privacy={**mixture.privacy, "patient": "who"}), frame, y, sites
+
+
+def main_private(out, made):
     """The first rank's private model."""
     from gaussip.estimator.mpi_fit import fit, world
 
-    mixture, X, y, sites = private_mixture()
+    mixture, X, y, sites = made
     if fit(mixture, X, y, sites, None, world(), lambda done: None):
         mixture.save(out)
 
@@ -76,4 +84,5 @@ def main(out, names):
 
 
 if __name__ == "__main__":
-    main_private(sys.argv[1]) if sys.argv[2:] == ["private"] else main(sys.argv[1], sys.argv[2:])
+    private = {"private": private_mixture, "patients": patients}.get(sys.argv[2])
+    main(sys.argv[1], sys.argv[2:]) if private is None else main_private(sys.argv[1], private())

@@ -152,7 +152,7 @@ def test_a_site_logs_what_it_sees_and_all_know_no_more_than_before(dataset):
         events = []
         logs = SimpleNamespace(event=lambda what, events=events, **details: events.append((what, details)))
         folder = SimpleNamespace(description=agreed, site=name)
-        report_own(folder, rows[m], logs)
+        report_own(folder, task, rows[m], logs)
         report_facts(folder, rows[m], program.results["facts"], logs)
         told[name] = [(what, details["feature"], details["why"].split(":")[0]) for what, details in events]
     assert told == {

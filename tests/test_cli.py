@@ -3,8 +3,6 @@
 import json
 import re
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -241,10 +239,3 @@ def test_codes_and_constants_are_warned_of_by_every_command_that_takes_rows(tmp_
     assert "'flat': 3 in all 200 cells; leave it out: --no-features flat" in chosen.stderr
     for command in (["choose-k", odd, "--sites", "site", "--max", "1"], ["predict", model, odd]):
         assert "-9 stands in 10 of 200 cells" in gaussip(*command).stderr
-
-
-def test_a_site_starts_without_what_only_a_fit_needs():
-    """A site that is started again and again, and its status, do not wait for scikit-learn."""
-    words = "import sys, gaussip.node.runner, gaussip.node.lock; print(*{'sklearn', 'scipy.stats'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []

@@ -210,4 +210,3 @@ def test_a_release_is_in_its_own_unit_and_is_kept_account_of():
     mus = [mu for _, mu, _ in releases.made]
     np.testing.assert_allclose(mus, [0.5, 1.2 * 0.6], rtol=1e-7)
     assert mus[0] > 0.5  # a little is kept for rounding
-    assert releases.mu == pytest.approx(math.hypot(*mus))

@@ -85,11 +85,25 @@ def test_a_private_fit_by_ranks_is_the_simulation_s(tmp_path):
     assert found.history_["bytes"][-1] > 0
 
 
+def test_patients_with_several_rows_by_ranks(tmp_path):
+    """Each patient has two rows at its site: the same sums as in one process."""
+    command = [sys.executable, str(Path(mpi_ranks.__file__)), str(tmp_path / "model.npz"), "patients"]
+    done = by_ranks(4, command)
+    assert done.returncode == 0, done.stderr
+    found, (mixture, frame, y, sites) = NetworkGaussianMixture.load(tmp_path / "model.npz"), mpi_ranks.patients()
+    wanted = mixture.fit(frame, y, sites=sites)
+    np.testing.assert_array_equal(found.means_, wanted.means_)
+    assert found.feature_names_in_.tolist() == ["age", "chol"]
+    assert "all rows of one patient" in str(found.privacy_.neighbours)
+    assert found.site_mass_.sum() == pytest.approx(4000, abs=200)
+
+
 def test_a_private_fit_by_ranks_on_the_command_line(table, tmp_path):
     options = [table, *FIT, "--epsilon", "4", "--out", tmp_path / "m.npz"]
     few = fit(*options, "--bounds", "-100:100", ranks=4)
     assert few.returncode == 2
     assert "this attempt has spent" in few.stderr
+    assert few.stderr.count("error:") == 1
     cut = fit(*options, "--bounds", "0:0.5", ranks=4)
     assert cut.stderr.count("lie beyond its bounds") == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 
 import numpy as np
@@ -24,6 +25,7 @@ from gaussip.findings import examine
 from gaussip.findings.evidence import of_estimator
 from gaussip.privacy import Privacy
 from gaussip.privacy.accounting import epsilon_of
+from gaussip.privacy.plan import Plan
 from gaussip.selection import choose_per_class
 
 SITES = list("abcdef")
@@ -238,6 +240,14 @@ def test_bounds_that_codes_for_missing_cells_break(patients):
         with pytest.raises(DataError, match=rf"% of the values of 'chol' at site '\w'.*{words}") as caught:
             fitted(broken)
         assert ("na_values" in str(caught.value)) == bool(rows)
+
+
+def test_how_many_rows_are_needed_is_known_beforehand():
+    plan, K, excess = Plan.of(0.8, 3, 4, "kmeans", "full"), 3, math.sqrt(2)
+    rows = plan.rows_needed(K, excess)
+    plan.refuse_hopeless(rows, K, 4, excess)
+    with pytest.raises(DataError, match=f"find some {rows} rows"):
+        plan.refuse_hopeless(rows - 101, K, 4, excess)
 
 
 def test_a_delta_that_guarantees_little_is_warned_of(patients):

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import shutil
 import signal
-import time
+from itertools import count
 
 import msgspec
 import numpy as np
@@ -52,10 +52,6 @@ def simulated(sites):
     return mixture.fit(data.X, y, sites=np.array(sites.names)[data.sites])
 
 
-def run_folder(sites, name):
-    return sites.folders / name / "runs" / sites.description.digest()[:12]
-
-
 @pytest.mark.parametrize("labels", [True, False])
 def test_real_sites_have_the_simulation_s_numbers_and_a_kill_changes_nothing(tmp_path, labels):
     with federation(tmp_path, labels=labels) as sites:
@@ -78,6 +74,7 @@ def test_real_sites_have_the_simulation_s_numbers_and_a_kill_changes_nothing(tmp
                 model.uncertainty().standard_errors.means, wanted.uncertainty().standard_errors.means
             )
             assert "no privacy" in sites.events(name, "fitted with noise")[0]["guarantee"]
+            assert "rows, of all sites together" in sites.events(name, "private run")[0]["needs"]
         (aside,) = (sites.folders / "s0" / "earlier").iterdir()
         assert sites.events("s0", "kept the results of an earlier run")[0]["at"] == str(aside)
         assert {(aside / name).read_bytes() for name in ("model.npz", "intervals.csv")} == {b"of an earlier run"}
@@ -89,44 +86,42 @@ def test_real_sites_have_the_simulation_s_numbers_and_a_kill_changes_nothing(tmp
 
 @pytest.mark.parametrize("n_sites", [5, pytest.param(8, marks=pytest.mark.slow)])
 def test_no_noise_is_drawn_twice(tmp_path, n_sites):
-    """Two sites are killed in each of several moments: what was sent of a sum is sent again, never remade.
+    """Two sites are killed in each phase: what was sent of a sum is sent again, never remade.
 
     One site is frozen but for moments, so that a sum takes as long as it takes to kill others in its middle.
     """
     with federation(tmp_path, n_sites, noise_seed=None, epsilon=4) as sites:
         *others, frozen = sites.names
         sites.start()
-        sites.until(lambda: all(sites.events(name, "met") for name in sites.names))
-        kept = {}
+        sites.until(lambda: all(sites.events(name, "linked") for name in sites.names))
+        kept, phases, reached = {}, [], -1
+        copies = map(str, count())
 
-        def made(name):
-            path = run_folder(sites, name) / "private-sums.log"
-            return path.stat().st_size if path.exists() else 0
+        def newest(name):
+            return max(parts(sites.run_folder(name), tmp_path / next(copies)), default=-1)
 
-        def crawl(until):
-            """Let the frozen site run for moments, until something is so."""
-            limit = time.monotonic() + 120
-            while not until():
-                assert time.monotonic() < limit
-                assert sites.running[frozen].poll() is None, sites.output(frozen)
-                sites.signal(frozen, signal.SIGCONT)
-                time.sleep(0.01)
-                sites.signal(frozen, signal.SIGSTOP)
-                time.sleep(0.02)
-
-        for number in range(n_sites):
-            victims = others[number % (n_sites - 2) :][:2]
-            before = {name: made(name) for name in victims}
-            crawl(lambda before=before: all(made(name) > size for name, size in before.items()))
+        def kill(*victims):
             for name in victims:
                 sites.signal(name, signal.SIGKILL)
-                for key, part in parts(run_folder(sites, name), tmp_path / f"{number}-{name}").items():
-                    np.testing.assert_array_equal(kept.setdefault((name, key), part), part)
+                phases.append(sites.last_phase(name))
+                for number, part in parts(sites.run_folder(name), tmp_path / next(copies)).items():
+                    np.testing.assert_array_equal(kept.setdefault((name, number), part), part)
             sites.start(*victims)
+
+        sites.crawl(frozen, lambda: sites.began("keys", *others[:2]))
+        kill(*others[:2])
+        for number in range(n_sites - 2):
+            victims = others[number % (n_sites - 2) :][:2]
+            sites.crawl(frozen, lambda: all(newest(name) > reached for name in victims))  # noqa: B023
+            kill(*victims)
+            reached = max(number for _, number in kept)
+        sites.crawl(frozen, lambda: sites.began("closing", *others[:2]))
+        kill(*others[:2])
         sites.signal(frozen, signal.SIGCONT)
         sites.finish()
+        assert {"keys", "private", "closing"} <= set(phases)
         assert len({name for name, _ in kept}) == len(others)
-        assert max(number for _, number in kept) >= n_sites - 1
+        assert reached >= n_sites - 3
         models = [NetworkGaussianMixture.load(sites.folders / name / "model.npz") for name in sites.names]
         for model in models[1:]:
             np.testing.assert_array_equal(pack(model._theta()), pack(models[0]._theta()))

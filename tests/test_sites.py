@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,31 +144,15 @@ def test_masked_sites_killed_in_every_phase(tmp_path):
     phases = ["keys", "basis", "facts", "start", "fit", "information", "closing"]
     killed = []
     with Federation(tmp_path, 8, n_rows=40, **settings) as sites:
-        run = sites.description.digest()[:12]
         sites.start()
-
-        def began(name, phase):
-            return (sites.folders / name / "runs" / run / f"{phase}-state.ring").exists()
-
-        def crawl(until):
-            """Let the frozen site run for moments, until something is so."""
-            limit = time.monotonic() + 120
-            while not until():
-                assert time.monotonic() < limit
-                assert sites.running["s7"].poll() is None, sites.output("s7")
-                sites.signal("s7", signal.SIGCONT)
-                time.sleep(0.01)
-                sites.signal("s7", signal.SIGSTOP)
-                time.sleep(0.02)
-
         sites.until(lambda: all(sites.events(name, "linked") for name in sites.names))
         for number, phase in enumerate(phases):
             victims = [sites.names[number % 6], sites.names[number % 6 + 1]]
-            crawl(lambda: all(began(name, phase) for name in victims))  # noqa: B023
+            sites.crawl("s7", lambda: sites.began(phase, *victims))  # noqa: B023
             for more in (victims, victims[:1])[: 1 + number % 2]:
                 for name in more:
                     sites.signal(name, signal.SIGKILL)
-                    killed.append((phase, last_phase(sites.folders / name / "runs" / run, sites)))
+                    killed.append((phase, sites.last_phase(name)))
                 sites.start(*more)
         sites.signal("s7", signal.SIGCONT)
         sites.finish()
@@ -184,14 +169,6 @@ def test_masked_sites_killed_in_every_phase(tmp_path):
                 np.testing.assert_array_equal(mine, theirs)
         tables = {(sites.folders / name / "intervals.csv").read_bytes() for name in sites.names}
         assert len(tables) == 1
-
-
-def last_phase(folder, sites):
-    """The phase in which a killed site's journal stands; none where it was killed before its first exchange."""
-    journal = Journal(folder, NAMES, 4, sites.description.task().network.longest_sum)
-    last = journal.last()
-    journal.close()
-    return last and last.phase
 
 
 def kill_and_restart(sites, rng, kills):
@@ -245,6 +222,9 @@ def test_the_status_of_a_site_that_is_down_is_an_alarm(tmp_path):
         sites.start("s0")
         sites.until(lambda: (sites.folders / "s0" / "status.json").exists())
         assert gaussip("site", "status", sites.folders / "s0").returncode == 0
+        loaded = Path(f"/proc/{sites.running['s0'].pid}/maps").read_text()
+        assert "numba" in loaded
+        assert re.findall("sklearn|scipy/stats|scipy/optimize", loaded) == []  # a site starts fast
         sites.signal("s0", signal.SIGKILL)
         shown = gaussip("site", "status", sites.folders / "s0")
         assert (shown.returncode, "stopped" in shown.stdout) == (3, True)

@@ -27,6 +27,7 @@ def check(file: Toml, json: Json = False) -> Answer:
     """
     from gaussip.exchange.neighbourhood import Neighbours
     from gaussip.federation.reading import load
+    from gaussip.phases.private_fit import needs
 
     description = load(file)
     task = description.task()
@@ -38,10 +39,12 @@ def check(file: Toml, json: Json = False) -> Answer:
     number = str(description.components)
     if description.choice is not None:
         number = f"{max(description.choice.at_least, len(description.classes or ()))} to {description.most}"
+    needed = None if task.privacy is None else needs(task)
     shown = [
         f"{description.name}: {len(rows)} sites, {len(description.features)} features, {number} components, "
         f"algorithm {description.algorithm}",
         _learned(description),
+        *([] if needed is None else [f"a private fit needs {needed}"]),
         *_changes(description),
         f"news reaches all sites in {task.network.diameter} exchanges; digest {description.digest()[:12]}", "",
         table(["site", "reached at", "talks to"], rows, texts=["reached at", "talks to"]),

@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from gaussip.arrays import Array, NDArray, compiled, indices, namespace, to_device, to_numpy
 
@@ -147,6 +146,8 @@ def align(theta: Theta, reference: Theta) -> Theta:
 
     The matching minimises the summed squared distance over (alpha, mu, vech Sigma), the paper's MSE.
     """
+    from scipy.optimize import linear_sum_assignment  # not when a site starts
+
     theta = Theta(*map(to_numpy, theta))
     target = pack(Theta(*map(to_numpy, reference)))
     rows = pack(theta).reshape(-1, *target.shape)

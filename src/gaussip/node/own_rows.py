@@ -4,7 +4,8 @@ from gaussip.federation.folders import SiteFolder
 from gaussip.inspection.concerns import Concern
 from gaussip.inspection.own import own_concerns, own_units
 from gaussip.node.logs import Logs
-from gaussip.phases.task import LocalData
+from gaussip.phases.private_fit import needs
+from gaussip.phases.task import LocalData, Task
 from gaussip.rows.cells import about_pairs
 from gaussip.starts.facts import Facts
 
@@ -12,8 +13,10 @@ EVENT = "look at the rows"
 MOST = 20  # events
 
 
-def report_own(folder: SiteFolder, local: LocalData, logs: Logs) -> None:
+def report_own(folder: SiteFolder, task: Task, local: LocalData, logs: Logs) -> None:
     """Log what may spoil a fit in the site's own rows, but for the features that it lacks by the description."""
+    if task.privacy is not None:
+        logs.event("private run", needs=needs(task), own=len(local.X))
     d = folder.description
     lacks = d.sites[folder.site].lacks
     found = own_concerns(local.X, local.weights, d.features, folder.site)

@@ -211,7 +211,7 @@ class SiteRun:
         """Meet the neighbours, run the program, and keep its end."""
         try:
             if self._new:
-                report_own(self._folder, self._local, self._logs)
+                report_own(self._folder, self._task, self._local, self._logs)
             self._meet()
             self._exchange.send_again()
             self._keep_rows()  # from now on they must stay the same

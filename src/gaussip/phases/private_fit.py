@@ -15,7 +15,7 @@ from gaussip.phases.fit import Fitted
 from gaussip.phases.summing import Computation
 from gaussip.phases.task import LocalData, Task
 from gaussip.privacy import BoundedRows, Guarantee, PrivateFit, ask_private
-from gaussip.privacy.fit import Model
+from gaussip.privacy.fit import Model, rows_needed
 from gaussip.privacy.look import NAMES
 from gaussip.privacy.rows import refuse_heavy, refuse_narrow
 from gaussip.privacy.start import TRIALS
@@ -98,6 +98,13 @@ def model_of(task: Task) -> Model:
         task.algorithm.covariance_type, task.reg_covar, task.unlabelled_weight, task.seed,
         task.start if isinstance(task.start, Theta) else None,
     )  # fmt: skip
+
+
+def needs(task: Task) -> str:
+    """What the sites need for a private fit, for people: before anything is sent."""
+    assert task.privacy is not None
+    rows = rows_needed(task.privacy, model_of(task), len(task.sites))
+    return f"at least {rows} rows, of all sites together"
 
 
 def bounded(task: Task, local: LocalData, index: int) -> BoundedRows:

@@ -10,10 +10,9 @@ before (Dong, Roth and Su 2022). For every epsilon, mu-GDP is (epsilon, delta)-d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 LEAST_MU, MOST_MU = 1e-6, 1e3
@@ -26,7 +25,7 @@ def delta_of(epsilon: float, mu: float) -> float:
 
 def mu_of(epsilon: float, delta: float) -> float:
     """The largest mu whose guarantee is (epsilon, delta)."""
-    return float(brentq(lambda mu: _log_delta(epsilon, mu) - np.log(delta), LEAST_MU, MOST_MU, xtol=1e-13))
+    return _root(lambda mu: _log_delta(epsilon, mu) - np.log(delta), LEAST_MU, MOST_MU, 1e-13)
 
 
 def epsilon_of(mu: float, delta: float) -> float:
@@ -34,12 +33,18 @@ def epsilon_of(mu: float, delta: float) -> float:
     if mu <= 0 or delta_of(0.0, mu) <= delta:
         return 0.0
     most = mu * (mu + 2 * math.sqrt(2 * math.log(1 / delta)))  # beyond the Gaussian tail bound
-    return float(brentq(lambda epsilon: _log_delta(epsilon, mu) - np.log(delta), 0.0, most, xtol=1e-12))
+    return _root(lambda epsilon: _log_delta(epsilon, mu) - np.log(delta), 0.0, most, 1e-12)
 
 
 def together(mus: Iterable[float]) -> float:
     """The mu of several releases about the same rows."""
     return math.sqrt(math.fsum(mu * mu for mu in mus))
+
+
+def _root(function: Callable[[float], float], low: float, high: float, within: float) -> float:
+    from scipy.optimize import brentq  # not when a site starts
+
+    return float(brentq(function, low, high, xtol=within))
 
 
 def _log_delta(epsilon: float, mu: float) -> float:

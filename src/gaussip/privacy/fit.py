@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -96,6 +97,12 @@ def plan_of(privacy: Privacy, model: Model) -> Plan:
     """How the budget is spent."""
     start = "given" if model.start is not None else "labels" if model.owners.owned else "kmeans"
     return Plan.of(privacy.mu, model.n_components, len(model.features), start, model.covariance_type)
+
+
+def rows_needed(privacy: Privacy, model: Model, n_sites: int) -> int:
+    """The fewest rows of all sites together with which a fit is not refused, from what all may know."""
+    excess = math.sqrt(n_sites / privacy.shares(n_sites))
+    return plan_of(privacy, model).rows_needed(model.n_components, excess)
 
 
 def _fitted(privacy: Privacy, model: Model, limits: NDArray, releases: Releases) -> Replicated[PrivateFit]:

@@ -58,7 +58,7 @@ class Plan(NamedTuple):
         faint = excess * self.faint(rows / n_components)
         if faint <= FAINT:
             return
-        wanted = math.ceil(faint / FAINT * rows / 100) * 100
+        wanted = self.rows_needed(n_components, excess)
         raise DataError(
             f"about {rows:.0f} rows at all sites are too few for {n_components} components of "
             f"{self.radius.n_features} features at epsilon={epsilon:g}: the noise of a round would be {faint:.0%} of "
@@ -66,6 +66,10 @@ class Plan(NamedTuple):
             remedy=f"find some {wanted} rows, allow a larger epsilon, or fit fewer features (principal components) "
             "or components",
         )
+
+    def rows_needed(self, n_components: int, excess: float) -> int:
+        """The fewest rows, in hundreds, that are not refused."""
+        return math.ceil(n_components * excess * self.faint(1.0) / FAINT / 100) * 100
 
     def faint(self, rows: float) -> float:
         """The noise of a round of EM in the covariance of a component of so many rows: its largest eigenvalue."""

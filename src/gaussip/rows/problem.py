@@ -1,6 +1,7 @@
 """From a user's arrays to a checked problem over sites, and to its starting values."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +22,13 @@ from gaussip.rows.sites import places_of_sites, site_of_rows
 
 def seeds_of(random_state: Any, n_init: int) -> list[int]:
     """The seed of a random network, and one for each start, from what scikit-learn takes for a random state."""
-    from sklearn.utils import check_random_state
+    if isinstance(random_state, Integral):
+        state = np.random.RandomState(int(random_state))
+    else:
+        from sklearn.utils import check_random_state  # not when a site starts
 
-    return [int(s) for s in check_random_state(random_state).randint(2**31 - 1, size=1 + n_init)]
+        state = check_random_state(random_state)
+    return [int(s) for s in state.randint(2**31 - 1, size=1 + n_init)]
 
 
 def not_empty(X: NDArray, codes: NDArray, names: Sequence[Any]) -> NDArray:

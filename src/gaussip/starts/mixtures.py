@@ -1,7 +1,6 @@
 """Starting mixtures from groups or classes of rows, in standard units; and whether given ones can work."""
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from gaussip.arrays import NDArray
 from gaussip.errors import StartError, Text
@@ -40,6 +39,8 @@ def order_by(theta: Theta, targets: NDArray, numbers: NDArray) -> NDArray:
 
     Matched optimally, in units of the mixture's overall spread; other components keep their order.
     """
+    from scipy.optimize import linear_sum_assignment  # not when a site starts
+
     scale = np.sqrt(np.diagonal(overall(theta)[1]))
     apart = (targets[:, None, :] - theta.means[None, :, :]) / scale
     target, component = linear_sum_assignment((apart**2).sum(axis=-1))
