@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -25,9 +26,14 @@ def gaussip(*arguments, cwd=None):
     environment = {**os.environ, **PLAIN}
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         asked = {"arguments": words, "cwd": str(cwd or os.getcwd()), "environment": environment}
-        connection, _ = prepared()
-        socket.send_fds(connection, [json.dumps(asked).encode()], [out.fileno(), err.fileno()])
-        code = int(connection.recv(100))
+        connection, server = prepared()
+        try:
+            socket.send_fds(connection, [json.dumps(asked).encode()], [out.fileno(), err.fileno()])
+            code = int(connection.recv(100))
+        except BaseException:  # its answer would be taken for that of the next command
+            os.killpg(server.pid, signal.SIGKILL)
+            prepared.cache_clear()
+            raise
         texts = []
         for file in (out, err):
             file.seek(0)
@@ -41,7 +47,8 @@ def prepared():
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     here.settimeout(300)
     server = [sys.executable, str(Path(__file__).with_name("prepared.py")), str(there.fileno())]
-    process = subprocess.Popen(server, pass_fds=[there.fileno()], env={**os.environ, **PLAIN})
+    environment = {**os.environ, **PLAIN}
+    process = subprocess.Popen(server, pass_fds=[there.fileno()], env=environment, start_new_session=True)
     there.close()
     return here, process
 

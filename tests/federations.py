@@ -155,6 +155,15 @@ class Federation:
                     raise AssertionError(f"{name} ended with {process.returncode}:\n{self.output(name)}")
             time.sleep(0.02)
 
+    def start_frozen(self, frozen):
+        """Start all sites, the last one when the others wait for it; it goes on in `crawl` alone."""
+        others = [name for name in self.names if name != frozen]
+        self.start(*others)
+        self.until(lambda: all(self.events(name, "started") for name in others))
+        self.start(frozen)
+        self.until(lambda: self.events(frozen, "started"))
+        self.signal(frozen, signal.SIGSTOP)
+
     def crawl(self, frozen, until):
         """Let a frozen site run for moments, until something is so: what takes a few exchanges then lasts."""
         limit = time.monotonic() + LONG

@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import subprocess
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ import pyarrow.parquet
 import pytest
 from typer.main import get_command
 
-from command import FIT, gaussip, on_terminal, read_until
+from command import FIT, PROGRAM, gaussip, on_terminal, read_until
 from gaussip import NetworkGaussianMixture
 from gaussip.cli import app
 
@@ -74,6 +75,13 @@ def test_json_is_the_estimator_s_answer(table, tmp_path, table_data, columns):
     assert answer["warnings"] == []
     predicted = json.loads(gaussip("predict", model, table, "--json").stdout)
     assert len(predicted["columns"]["prediction"]) == 600
+
+
+def test_commands_that_start_from_nothing():
+    """Not from a prepared process: imports are in an order that works."""
+    for words in (["fit", "x.csv", "-k", "2"], ["diagnose", "x.npz"], ["site", "status", "x"], ["check", "x.csv"]):
+        done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
 
 
 def test_one_table_for_each_site(tmp_path, columns, table):

@@ -232,14 +232,24 @@ def test_too_few_rows_or_sites_are_refused(patients):
 
 
 def test_bounds_that_codes_for_missing_cells_break(patients):
-    """The code is named where several rows have it; a single patient's value never is."""
-    for rows, words in ((600, "if -9, which most of them are, stands for a missing cell"), (0, "give wider bounds")):
-        broken = patients.copy()
+    """The code is named where several patients have it; a single one's value never is."""
+    for rows, code in ((600, True), (0, False)):
+        broken = patients.assign(who=np.arange(len(patients)))
         broken.loc[broken.index[::6][:rows], "chol"] = -9.0
         broken.loc[broken.index[1::6][:50], "chol"] = np.linspace(-0.1, -0.9, 50)
-        with pytest.raises(DataError, match=rf"% of the values of 'chol' at site '\w'.*{words}") as caught:
-            fitted(broken)
-        assert ("na_values" in str(caught.value)) == bool(rows)
+        with pytest.raises(DataError, match=r"% of the values of 'chol' at site '\w' lie beyond") as caught:
+            fitted(broken.drop(columns="who"))
+        assert ("--na-values chol=-9" in str(caught.value)) == code
+        broken["who"] = broken["who"].where(broken["chol"] != -9, 0)
+        with pytest.raises(DataError, match="give wider bounds") as caught:
+            fitted(broken, privacy=asked(patient="who"))
+        assert "-9" not in str(caught.value)
+
+
+def test_a_delta_that_guarantees_little_is_warned_of(patients):
+    real = {name: value for name, value in asked(delta=0.01).items() if name != "noise_seed"}
+    with pytest.warns(PrivacyWarning, match=r"delta=0.01 is more than one over .* Give a delta well below \de-05"):
+        fitted(patients, privacy=real)
 
 
 def test_how_many_rows_are_needed_is_known_beforehand():
@@ -248,11 +258,6 @@ def test_how_many_rows_are_needed_is_known_beforehand():
     plan.refuse_hopeless(rows, K, 4, excess)
     with pytest.raises(DataError, match=f"find some {rows} rows"):
         plan.refuse_hopeless(rows - 101, K, 4, excess)
-
-
-def test_a_delta_that_guarantees_little_is_warned_of(patients):
-    with pytest.warns(PrivacyWarning, match=r"delta=0.01 is more than one over .* Give a delta well below 8e-05"):
-        fitted(patients, privacy=asked(delta=0.01))
 
 
 def test_a_diagnosis_proposes_private_fits_alone(patients, tmp_path):

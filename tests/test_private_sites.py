@@ -76,7 +76,7 @@ def test_real_sites_have_the_simulation_s_numbers_and_a_kill_changes_nothing(tmp
             assert "no privacy" in sites.events(name, "fitted with noise")[0]["guarantee"]
             assert "rows, of all sites together" in sites.events(name, "private run")[0]["needs"]
         (aside,) = (sites.folders / "s0" / "earlier").iterdir()
-        assert sites.events("s0", "kept the results of an earlier run")[0]["at"] == str(aside)
+        assert sites.events("s0", "kept the results of another run")[0]["at"] == str(aside)
         assert {(aside / name).read_bytes() for name in ("model.npz", "intervals.csv")} == {b"of an earlier run"}
         assert not (sites.folders / "s0" / "intervals.csv").exists()
         assert gaussip("diagnose", sites.folders / "s0").returncode == 0
@@ -92,8 +92,7 @@ def test_no_noise_is_drawn_twice(tmp_path, n_sites):
     """
     with federation(tmp_path, n_sites, noise_seed=None, epsilon=4) as sites:
         *others, frozen = sites.names
-        sites.start()
-        sites.until(lambda: all(sites.events(name, "linked") for name in sites.names))
+        sites.start_frozen(frozen)
         kept, phases, reached = {}, [], -1
         copies = map(str, count())
 
@@ -158,12 +157,20 @@ def test_a_site_refuses_rows_beyond_the_bounds_before_it_sends_anything(tmp_path
         why = "lie beyond its bounds, -1 to 1"
         assert why in sites.output("s0")
         assert not sites.events("s0", "met")
-        assert why in sites.events("s0", "not started")[0]["why"]
+        assert why in sites.events("s0", "stopped")[0]["why"]
         shown = gaussip("site", "status", sites.folders / "s0")
         assert (shown.returncode, "stopped" in shown.stdout, why in shown.stdout) == (3, True, True)
         (sites.folders / "s0" / "status.json").write_text('{"state": "finished", "run": "another"}')
         shown = gaussip("site", "status", sites.folders / "s0")
-        assert (shown.returncode, "has not been run yet with what was agreed on last" in shown.stderr) == (3, True)
+        assert (shown.returncode, "has not been run yet with this description" in shown.stderr) == (3, True)
+        sites.write_table("s0", sites.data.X[:50], np.full(50, 7))  # labels that nobody agreed on
+        for text in ("{", '{"state": "finished"}'):
+            (sites.folders / "s0" / "status.json").write_text(text)
+            sites.start("s0")
+            sites.wait_for_end("s0")
+            assert sites.running["s0"].returncode == 2
+            assert "has the label 'c7'" in sites.output("s0")
+            assert sites.status("s0")["paused"].startswith("its table was refused")  # cells are not for a monitor
 
 
 def test_a_site_keeps_to_its_own_limit(tmp_path):

@@ -18,6 +18,7 @@ from gaussip.node.board import Board, Standing
 from gaussip.node.journal import Entry, Journal
 from gaussip.node.model import _history
 from gaussip.node.responder import Responder
+from gaussip.node.results import put_aside
 from gaussip.node.run_store import RunStore
 from gaussip.node.shutdown import stay_for_others
 from gaussip.phases.fit import Fitted
@@ -126,3 +127,16 @@ def test_a_finished_site_does_not_stay_for_one_that_has_left(monkeypatch):
     other.left.set()
     one.thread.start()
     assert one.left.wait(20)
+
+
+def test_results_put_aside_stay_together_after_a_crash(tmp_path):
+    """A process that is killed between two files leaves the rest to the next one."""
+    folder = SimpleNamespace(path=tmp_path, model=tmp_path / "model.npz", basis=tmp_path / "basis.npz")
+    assert put_aside(folder) is None
+    for times in (1, 2):
+        (tmp_path / "earlier" / ".part").mkdir(parents=True)
+        (tmp_path / "earlier" / ".part" / "model.npz").write_bytes(b"model")
+        (tmp_path / "intervals.csv").write_bytes(b"intervals")
+        aside = put_aside(folder)
+        assert sorted(path.name for path in aside.iterdir()) == ["intervals.csv", "model.npz"]
+        assert len(list((tmp_path / "earlier").iterdir())) == times

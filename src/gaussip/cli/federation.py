@@ -53,6 +53,7 @@ def check(file: Toml, json: Json = False) -> Answer:
         shown, name=description.name, digest=description.digest(), sites=list(task.sites),
         diameter=task.network.diameter, algorithm=description.algorithm, components=description.most,
         features=description.features, neighbours=neighbours, hide=description.hide, reveals=description.reveals,
+        needs=needed,
     )  # fmt: skip
 
 

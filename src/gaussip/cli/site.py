@@ -43,9 +43,9 @@ def run(
     from gaussip.node.engine_log import reporting_refusals
     from gaussip.node.local_data import read_local
     from gaussip.node.lock import alone
-    from gaussip.node.not_started import recorded
     from gaussip.node.run_store import RunStore
     from gaussip.node.runner import SiteRun
+    from gaussip.node.stopped import recorded
 
     site_folder = read(folder)
     minutes = patience if patience is not None else site_folder.settings.patience
@@ -56,10 +56,12 @@ def run(
         keep(site_folder, end)
 
     with alone(site_folder.path, site_folder.site), progress(site_folder.description.max_rounds) as advance:
+        with recorded(site_folder, _report, about_cells=True):
+            local = read_local(data, site_folder.description, site_folder.site)
         with recorded(site_folder, _report):
             site = SiteRun(
                 site_folder,
-                read_local(data, site_folder.description, site_folder.site),
+                local,
                 report=_report,
                 keep=keep,
                 watch=lambda program: (
@@ -67,8 +69,8 @@ def run(
                 ),
                 patience=None if minutes is None else 60 * minutes,
             )
-        with reporting_refusals(site.call_refused):
-            end = site()
+            with reporting_refusals(site.call_refused):
+                end = site()
     found = _likelihood(end.log_likelihood, site_folder.description)
     if site_folder.description.privacy is not None:
         found = str(RunStore(site_folder.run).result("private").guarantee(site_folder.description.task()))
@@ -131,27 +133,27 @@ def status(folder: Folder, json: Json = False) -> Answer:
     from gaussip.errors import PausedError
     from gaussip.federation.folders import read
     from gaussip.node.lock import is_running
-    from gaussip.node.logs import read_status
     from gaussip.node.run_store import RunStore
+    from gaussip.node.stopped import starting, status_of_run
 
     site_folder = read(folder)
-    status = read_status(folder)
-    running = is_running(folder)
-    if status is None or status["run"] != site_folder.run.name:
-        since = "" if status is None else " with what was agreed on last"
+    status, running, end = status_of_run(site_folder), is_running(folder), RunStore(site_folder.run).end()
+    if status is None and end is None and not running:
         raise PausedError(
-            f"{site_folder.site} has not been run yet{since}; gaussip site run {folder} --data TABLE starts it"
+            f"{site_folder.site} has not been run yet with this description; gaussip site run {folder} --data TABLE "
+            "starts it"
         )
-    status["running"], end = running, RunStore(site_folder.run).end()
+    status = starting(site_folder) | {"updated": None} if status is None else status
+    status["running"] = running
     status["failure"] = None if end is None or end["failure"] is None else end["failure"]["text"]
     if end is not None:
         status["phase"], status["exchange"], status["round"] = "done", end["exchanges"], end["rounds"]
         status["state"] = "finished" if status["failure"] is None else "failed"
     elif not running:
         status["state"] = "stopped"
-    silent = (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(status["updated"])).total_seconds()
-    if running and silent > SILENT:
-        status["state"] = f"{status['state']}, but silent for {silent:.0f} s"
+    if running and status["updated"] is not None:
+        silent = (dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(status["updated"])).total_seconds()
+        status["state"] += f", but silent for {silent:.0f} s" * (silent > SILENT)
     status["checkpoints"] = RunStore(site_folder.run).checkpoints()
     why = status["failure"] or (end is None and status["paused"])
     rows = [
@@ -165,7 +167,7 @@ def status(folder: Folder, json: Json = False) -> Answer:
           status["neighbours"].items() if running or end is None),
         ["checkpoints", ", ".join(map(str, status["checkpoints"])) or "none yet"],
         *([["certificate ends", ends]] if (ends := status.get("certificate_ends")) else []),
-        ["reported at", status["updated"]],
+        *([["reported at", status["updated"]]] if status["updated"] else []),
     ]  # fmt: skip
     answer = Answer(
         [table([site_folder.site, site_folder.description.name], rows, texts=[site_folder.description.name])],

@@ -80,7 +80,7 @@ def task_of(
         tuple(sites.tolist()), network=mixture.network, mixing=mixture.mixing, network_seed=seeds[0],
         algorithm=mixture.algorithm, eta=mixture.eta, accelerate=mixture.accelerate,
         covariance_type=mixture.covariance_type, n_components=mixture.n_components, n_features=n_features,
-        owners=owners, start=start, seed=seeds[1], scale=False, classes=tuple(map(str, classes)),
+        owners=owners, start=start, seed=seeds[1], scale=False, classes=tuple(classes.tolist()),
         reg_covar=mixture.reg_covar, weighting=mixture.weighting, max_rounds=mixture.max_rounds, tol=mixture.tol,
         min_count=mixture.min_count, shrinkage=mixture.shrinkage, unlabelled_weight=mixture.unlabelled_weight,
         degenerate=mixture.degenerate, features=None if features is None else tuple(features), privacy=privacy,

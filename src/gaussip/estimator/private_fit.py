@@ -13,7 +13,6 @@ from gaussip.arrays import NDArray
 from gaussip.errors import CollapseError, DataError, PrivacyWarning, SettingError, StartError, Text
 from gaussip.estimator.ending import keep, refuse_if_degenerate
 from gaussip.estimator.preparation import prepared, task_of
-from gaussip.exchange.plan import Network
 from gaussip.exchange.questions import Spent, announced, answered, cost
 from gaussip.mixture.covariance_types import as_full
 from gaussip.mixture.owners import Owners
@@ -60,21 +59,20 @@ def fit_privately(
     features = feature_names(mixture)
     limits = privacy.limits(features)
     privacy.shares(len(problem.sites))  # refused where there are too few sites
-    for name, x in zip(problem.sites.tolist(), problem.values, strict=True):
-        refuse_narrow(limits, x, features, name)
+    for m, name in enumerate(problem.sites.tolist()):
+        own = None if problem.weights is None else problem.weights[m]
+        refuse_narrow(limits, problem.values[m], own, features, name, own=False)
     if problem.weights is not None:
         refuse_heavy(problem.weights)
     held = BoundedRows.within(
         limits, problem.values, problem.labels, problem.weights, problem.allowed, float(mixture.unlabelled_weight)
     )
-    model = model_of(
-        task_of(
-            mixture, sites=problem.sites, features=features, n_features=len(features), classes=problem.classes,
-            owners=None if problem.labels is None else problem.owners, start=_start(mixture, len(features)),
-            seeds=seeds, privacy=privacy,
-        )
+    task = task_of(
+        mixture, sites=problem.sites, features=features, n_features=len(features), classes=problem.classes,
+        owners=None if problem.labels is None else problem.owners, start=_start(mixture, len(features)),
+        seeds=seeds, privacy=privacy,
     )  # fmt: skip
-    network = Network(problem.W)
+    model, network = model_of(task), task.network
     sent: list[Spent] = [announced(network)]
 
     most = plan_of(privacy, model).most_sums

@@ -3,13 +3,12 @@
 import json
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from gaussip.algorithms import has_step
 from gaussip.findings.evidence import PYTHON, SITE, Evidence
+from gaussip.privacy import Privacy
 from gaussip.settings import SETTINGS, as_options, written
 
 BEGINNING = ("init_params", "n_init")  # what does not matter to a fit that goes on
@@ -71,18 +70,19 @@ def again(
         settings["network"] = "EDGES.csv"
     words += as_options({name: value for name, value in settings.items() if not unused.get(name)})
     if evidence.private:
-        words += _as_private(evidence.settings["privacy"])
+        assert evidence.theta is not None
+        words += _as_private(evidence.settings["privacy"], evidence.features, evidence.theta.means.shape[1])
     words += ["--start", evidence.path] if goes_on else []
     return shlex.join([*words, "--out", "NEW.npz"])
 
 
-def _as_private(privacy: Mapping[str, Any]) -> list[str]:
+def _as_private(privacy: Mapping[str, Any], features: Sequence[str], n_features: int) -> list[str]:
     """The options of a private fit; noise that can be drawn again has none."""
-    given = privacy["bounds"]
-    if isinstance(given, Mapping):
-        bounds = ",".join(f"{name}={low:.10g}:{high:.10g}" for name, (low, high) in given.items())
-    else:
-        bounds = ":".join(f"{float(limit):.10g}" for limit in given) if np.ndim(given) == 1 else "BOUNDS"
+    names = features or [f"column {j}" for j in range(n_features)]
+    limits = Privacy.of(privacy).limits(names)
+    pairs = [f"{low:.10g}:{high:.10g}" for low, high in limits.tolist()]
+    each = ",".join(f"{name}={pair}" for name, pair in zip(names, pairs, strict=True))
+    bounds = pairs[0] if len(set(pairs)) == 1 else each
     options = {"epsilon": privacy["epsilon"]}
     options |= {name: privacy[name] for name in ("delta", "colluding") if name in privacy}
     patient = ["--patient", privacy["patient"]] if privacy.get("patient") else []

@@ -56,7 +56,7 @@ def code(
     n = sum(map(values.count, codes))
     least, largest = float(rest.distinct[0]), float(rest.distinct[-1])
     stand = "stands" if len(codes) == 1 else "stand"
-    remedy = "leave these cells empty there" if elsewhere else _emptied(feature, codes, own)
+    remedy = "leave these cells empty there" if elsewhere else emptied(feature, codes, own)
     return Concern(
         CODE, (feature,), sites,
         {"codes": list(codes), "cells": n, "of": values.n, "least": least, "largest": largest,
@@ -99,7 +99,7 @@ def heap(feature: str, sites: tuple[Any, ...], heaps: Sequence[float], values: V
     """Values that many rows have, with few others near them."""
     shares = {value: values.count(value) / values.n for value in heaps}
     stand = " and ".join(f"{value:g} stands in {share:.0%}" for value, share in shares.items())
-    empty = f'if that means "not measured", {_emptied(feature, heaps, own)}'
+    empty = f'if that means "not measured", {emptied(feature, heaps, own)}'
     return Concern(
         "heap", (feature,), sites, {"values": list(heaps), "shares": list(shares.values()), "cells": values.n},
         f"{stand} of {values.n} cells, with few others near: a component can shrink onto it",
@@ -161,7 +161,7 @@ def _listed(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.10g}" for value in values)
 
 
-def _emptied(feature: str, values: Sequence[float], own: bool) -> str:
+def emptied(feature: str, values: Sequence[float], own: bool) -> str:
     """How to say that numbers stand for missing cells."""
     if own:
         codes = f"{{ {json.dumps(feature)} = [{_listed(values)}] }}"

@@ -24,19 +24,21 @@ EARLIER = "earlier"  #: where the results of earlier runs are
 def put_aside(folder: SiteFolder) -> Path | None:
     """Move what an earlier run left for people into a folder of its own; where it then is."""
     paths = (folder.model, folder.basis, folder.path / SELECTION_FILE, folder.path / INTERVALS_FILE)
+    part = folder.path / EARLIER / ".part"  # of which a crash may have left some
     old = [path for path in paths if path.exists()]
-    if not old:
+    if not old and not part.exists():
         return None
-    ended = dt.datetime.fromtimestamp(max(path.stat().st_mtime for path in old), dt.UTC)
-    aside = folder.path / EARLIER / f"{ended:%Y-%m-%dT%H%M%S}"
-    while aside.exists():
-        aside = aside.with_name(f"{aside.name}+")
     try:
-        aside.mkdir(parents=True)
+        part.mkdir(parents=True, exist_ok=True)
         for path in old:
-            path.replace(aside / path.name)
+            path.replace(part / path.name)
+        ended = max((path.stat().st_mtime for path in part.iterdir()), default=part.stat().st_mtime)
+        aside = part.with_name(f"{dt.datetime.fromtimestamp(ended, dt.UTC):%Y-%m-%dT%H%M%S}")
+        while aside.exists():
+            aside = aside.with_name(f"{aside.name}+")
+        part.rename(aside)
     except OSError as error:
-        raise FileError(f"cannot move the results of an earlier run to {aside}: {error.strerror}") from error
+        raise FileError(f"cannot move the results of an earlier run to {part.parent}: {error.strerror}") from error
     return aside
 
 

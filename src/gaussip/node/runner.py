@@ -26,6 +26,7 @@ from gaussip.node.responder import Responder
 from gaussip.node.results import keep_intervals, keep_selection, put_aside
 from gaussip.node.run_store import RunStore, digest_of
 from gaussip.node.shutdown import end_of, finish, stay_for_others
+from gaussip.node.stopped import status_of_run
 from gaussip.node.sums_log import SumsLog
 from gaussip.node.waiting import Waiting
 from gaussip.phases.base import Resumed, run
@@ -155,6 +156,8 @@ class SiteRun:
             self._logs.event("started", site=self._folder.site, run=self._run, version=__version__, exchange=first)
             if ended is not None and ended["acknowledged"]:
                 end = end_of(self._store, ended)
+                if status_of_run(self._folder) is None:
+                    self._put_aside()
                 self._keep(end)
                 return end
             with ExitStack() as stack:
@@ -185,8 +188,7 @@ class SiteRun:
         entry = self._journal.last()
         self._new = entry is None
         if entry is None:
-            if (aside := put_aside(self._folder)) is not None:
-                self._logs.event("kept the results of an earlier run", at=str(aside))
+            self._put_aside()
             self._program.start()
             return 1
         self._program.resume(entry.phase, entry.exchange, unpacked(entry.memory), self._store.known_result)
@@ -198,6 +200,10 @@ class SiteRun:
                 self._audit(exchange, *kept, "recovered")
         self._logs.write_audit()
         return entry.exchange
+
+    def _put_aside(self) -> None:
+        if (aside := put_aside(self._folder)) is not None:
+            self._logs.event("kept the results of another run", at=str(aside))
 
     def _keep_rows(self) -> None:
         mass = self._program.local.rows(self._task, self._task.n_components).mass

@@ -104,7 +104,13 @@ def needs(task: Task) -> str:
     """What the sites need for a private fit, for people: before anything is sent."""
     assert task.privacy is not None
     rows = rows_needed(task.privacy, model_of(task), len(task.sites))
-    return f"at least {rows} rows, of all sites together"
+    return f"at least {rows} {counted(task)}, of all sites together"
+
+
+def counted(task: Task) -> str:
+    """What counts as one in a private fit."""
+    assert task.privacy is not None
+    return "rows" if task.privacy.patient is None else "patients"
 
 
 def bounded(task: Task, local: LocalData, index: int) -> BoundedRows:
@@ -123,7 +129,8 @@ def refuse_unbounded(task: Task, local: LocalData, index: int) -> None:
     if task.privacy is None:
         return
     assert task.features is not None
-    refuse_narrow(task.privacy.limits(task.features), local.X, task.features, task.sites[index])
+    limits = task.privacy.limits(task.features)
+    refuse_narrow(limits, local.X, local.weights, task.features, task.sites[index], own=True)
     if local.weights is not None:
         refuse_heavy([local.weights])
 

@@ -97,7 +97,7 @@ class Task(NamedTuple):
     criterion: str = "bic"  #: by which it is chosen
     degenerate: str = "refuse"  #: or "keep" a fit with a degenerate component
     intervals: str = "none"  #: "plain" or "robust", where standard errors are wanted
-    classes: tuple[str, ...] = ()  #: names of the classes, in the order of their components
+    classes: tuple[Any, ...] = ()  #: names of the classes, in the order of their components
     features: tuple[str, ...] | None = None  #: names of the features
     hide: bool = True  #: whether parts of sums are masked, between real sites
     reveals: str = "nothing"  #: what of a site others may know: "nothing", "row counts" or "site moments"
@@ -114,7 +114,7 @@ class Task(NamedTuple):
         return None if self.owners is None else allowed_by(self.owners, ())
 
     @property
-    def class_of_component(self) -> tuple[str, ...]:
+    def class_of_component(self) -> tuple[Any, ...]:
         """The names of the classes of components; those after them are free."""
         counts = () if self.owners is None else self.owners.counts
         return tuple(name for name, count in zip(self.classes, counts, strict=False) for _ in range(count))

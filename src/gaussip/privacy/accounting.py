@@ -42,7 +42,7 @@ def together(mus: Iterable[float]) -> float:
 
 
 def _root(function: Callable[[float], float], low: float, high: float, within: float) -> float:
-    from scipy.optimize import brentq  # not when a site starts
+    from scipy.optimize import brentq  # only for private fits
 
     return float(brentq(function, low, high, xtol=within))
 

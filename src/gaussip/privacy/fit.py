@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -71,7 +70,7 @@ class PrivateFit(NamedTuple):
     def beware(self) -> str | None:
         """Why the guarantee means less than it seems, if it does."""
         delta = self.guarantee.delta
-        if delta * self.rows < 1:
+        if delta * self.rows < 1 or not self.guarantee.private:
             return None
         return (
             f"delta={delta:g} is more than one over the number of rows, about {self.rows:.0f}: even a fit that "
@@ -101,13 +100,14 @@ def plan_of(privacy: Privacy, model: Model) -> Plan:
 
 def rows_needed(privacy: Privacy, model: Model, n_sites: int) -> int:
     """The fewest rows of all sites together with which a fit is not refused, from what all may know."""
-    excess = math.sqrt(n_sites / privacy.shares(n_sites))
-    return plan_of(privacy, model).rows_needed(model.n_components, excess)
+    releases = Releases(n_sites, privacy.shares(n_sites), privacy.randomness())
+    return plan_of(privacy, model).rows_needed(model.n_components, releases.excess)
 
 
 def _fitted(privacy: Privacy, model: Model, limits: NDArray, releases: Releases) -> Replicated[PrivateFit]:
     plan = plan_of(privacy, model)
-    look = yield from ask_look(releases, plan.look, limits, model.features, model.class_names)
+    needed = plan.rows_needed(model.n_components, releases.excess)
+    look = yield from ask_look(releases, plan.look, limits, model.features, model.class_names, needed)
     plan.refuse_hopeless(look.rows, model.n_components, privacy.epsilon, releases.excess)
     unit = look.unit
     _refuse_large_regularisation(model, unit)

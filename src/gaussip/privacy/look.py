@@ -42,8 +42,12 @@ def ask_look(
     limits: NDArray,
     names: Sequence[str],
     classes: Sequence[Any] = (),
+    needed: int = 0,
 ) -> Replicated[Look]:
-    """Two releases: features one by one within their bounds, then their products in standard units."""
+    """Two releases: features one by one within their bounds, then their products in standard units.
+
+    ``needed`` is how many rows the rounds after them need.
+    """
     p, n_classes = len(limits), len(classes)
     middle, half = limits.mean(axis=1), np.ptp(limits, axis=1) / 2
 
@@ -69,7 +73,11 @@ def ask_look(
     labelled = more[0] if more else np.zeros(0)
     noise = [releases.excess * block.deviation(mus[0]) for block in blocks]
     if not rows[0] > LOST * noise[0]:
-        raise _too_few(float(rows[0]), noise[0])
+        raise DataError(
+            f"there are about {max(rows[0], 0):.0f} rows at all sites, give or take {noise[0]:.0f} of noise: too few "
+            "for a private fit",
+            remedy=f"find at least {max(needed, _enough(noise[0]))} rows, or allow a larger epsilon",
+        )
     for c in range(n_classes):
         if not labelled[c] > LOST * noise[4]:
             raise DataError(
@@ -142,14 +150,6 @@ def at_least(matrix: NDArray, least: float, most: float = math.inf) -> NDArray:
     """Symmetric matrices with eigenvalues within limits."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors * np.clip(values, least, most)[..., None, :]) @ np.swapaxes(vectors, -1, -2))
-
-
-def _too_few(rows: float, noise: float) -> DataError:
-    return DataError(
-        f"there are about {max(rows, 0):.0f} rows at all sites, give or take {noise:.0f} of noise: too few for a "
-        "private fit",
-        remedy=f"find more sites, until they have some {_enough(noise)} rows, or allow a larger epsilon",
-    )
 
 
 def _enough(noise: float) -> int:

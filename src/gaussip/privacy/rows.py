@@ -9,11 +9,12 @@ import numpy as np
 
 from gaussip.arrays import NDArray
 from gaussip.errors import DataError, Text
+from gaussip.inspection.concerns import emptied
 from gaussip.mixture.units import Unit
 from gaussip.rows.groups import Allowed
 
 MOST_CUT = 0.02  # of a site's cells of a feature: beyond, bounds are refused
-COMMON = 5  # rows with a value that may be shown: it is no single patient's
+COMMON = 5  # patients with a value that may be shown: it is no single one's
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,29 +74,28 @@ class BoundedRows:
         return table
 
 
-def refuse_narrow(limits: NDArray, values: NDArray, features: Sequence[str], site: str) -> None:
-    """Refuse bounds beyond which a site has more than a few of its cells."""
+def refuse_narrow(
+    limits: NDArray, values: NDArray, weights: NDArray | None, features: Sequence[str], site: str, *, own: bool
+) -> None:
+    """Refuse bounds beyond which a site has more than a few of its cells; ``own`` where it is a real site."""
     low, high = limits.T
     with np.errstate(invalid="ignore"):
         beyond = (values < low) | (values > high)
     share = beyond.sum(axis=0) / np.maximum((~np.isnan(values)).sum(axis=0), 1)
     j = int(share.argmax())
     if share[j] > MOST_CUT:
-        wider = "give wider bounds, in the unit of the table, or correct the rows"
-        found, counts = np.unique(values[beyond[:, j], j], return_counts=True)
-        if counts.max() >= max(COMMON, counts.sum() / 2):
-            code = found[counts.argmax()]
-            wider = (
-                f"if {code:g}, which most of them are, stands for a missing cell, leave such cells empty "
-                f"(--na-values {code:g}, or na_values in federation.toml); else {wider}"
-            )
+        remedy = "give wider bounds, in the unit of the table, or correct the rows"
+        found, place = np.unique(values[beyond[:, j], j], return_inverse=True)
+        patients = np.bincount(place, None if weights is None else weights[beyond[:, j]])
+        if patients.max() >= max(COMMON, patients.sum() / 2):
+            code = float(found[patients.argmax()])
+            emptying = emptied(features[j], [code], own)
+            remedy = f"most of them are {code:.10g}: if that stands for a missing cell, {emptying}; else {remedy}"
         raise DataError(
             f"{100 * share[j]:.3g}% of the values of {features[j]!r} at site {site!r} lie beyond its bounds, "
             f"{low[j]:g} to {high[j]:g}, where they would be cut off; at most {100 * MOST_CUT:g}% may",
-            column=features[j],
-            site=site,
-            remedy=wider,
-        )
+            column=features[j], site=site, remedy=remedy,
+        )  # fmt: skip
 
 
 def refuse_heavy(weights: Sequence[NDArray]) -> None:
