@@ -21,21 +21,20 @@ from gaussip.node.ledger import Ledger, attempt_of
 from gaussip.node.links import Links
 from gaussip.node.logs import Logs
 from gaussip.node.monitor import Monitor, check_certificate
-from gaussip.node.own_rows import report_facts, report_own
+from gaussip.node.own_rows import report_own
+from gaussip.node.record import Record
 from gaussip.node.responder import Responder
-from gaussip.node.results import keep_intervals, keep_selection, put_aside
+from gaussip.node.results import put_aside
 from gaussip.node.run_store import RunStore, digest_of
 from gaussip.node.shutdown import end_of, finish, stay_for_others
 from gaussip.node.stopped import status_of_run
 from gaussip.node.sums_log import SumsLog
 from gaussip.node.waiting import Waiting
 from gaussip.phases.base import Resumed, run
-from gaussip.phases.fit import Fit, Fitted
-from gaussip.phases.fit_by_sums import FitBySums
+from gaussip.phases.fit import Fitted
 from gaussip.phases.private_fit import refuse_unbounded
 from gaussip.phases.program import NAMES, Program, longest_message
 from gaussip.phases.task import LocalData, refuse_few
-from gaussip.starts.rare import about_left_out
 
 
 class SiteRun:
@@ -59,23 +58,19 @@ class SiteRun:
         patience: float | None = None,
     ) -> None:
         self._folder, self._local, self._keep, self._watch = folder, local, keep, watch
-        self._checked = 0  # the round of the last checkpoint
         d, task = folder.description, folder.description.task()
         certificate_ends = check_certificate(folder)
         refuse_few(local, task)
         refuse_unbounded(task, local, task.sites.index(folder.site))
         self._task, self._names, self._digest = task, task.sites, d.digest()
-        self._every = d.checkpoints_every
         self._run = self._digest[:12]
         me = self._names.index(folder.site)
         self._near = Neighbours(task.W, me)
         self._store = RunStore(folder.run)
-        self._rows = digest_of(local)
-        self._store.refuse_other_rows(self._rows)
+        self._store.refuse_other_rows(digest_of(local))
         self._store.make()
         self._sums = SumsLog(folder.run)
-        self._ledger, self._attempt = Ledger(folder), attempt_of(self._store.secret())
-        self._ledger.refuse(task.privacy, folder.run.name, self._attempt)
+        Ledger(folder).refuse(task.privacy, folder.run.name, attempt_of(self._store.secret()))
         me_proved = SiteIdentity(
             bytes.fromhex(self._digest),
             folder.site,
@@ -88,6 +83,7 @@ class SiteRun:
         done = {self._names.index(name): False for name in self._store.done() if name in self._names}
         self._board = Board(Standing(self._program.progress(), done=done))
         self._logs, self._history = Logs(folder.path, report), HistoryLog(folder.run)
+        self._record = Record(folder, task, local, self._program, self._store, self._history, self._logs)
         identity, limit = bytes.fromhex(self._digest[:16]), longest_message(task)
         self._limit = limit
         ahead = 2 * task.network.longest_sum  # of another: up and down a tree, one may be in the sum after
@@ -205,10 +201,6 @@ class SiteRun:
         if (aside := put_aside(self._folder)) is not None:
             self._logs.event("kept the results of another run", at=str(aside))
 
-    def _keep_rows(self) -> None:
-        mass = self._program.local.rows(self._task, self._task.n_components).mass
-        self._store.keep_rows(self._rows, float(mass[0]))
-
     def _audit(self, exchange: int, data: bytes, to: tuple[int, ...], mark: str = "") -> None:
         names = [self._folder.description.common_name(self._names[q]) for q in to]
         self._logs.sent(self._run, exchange, len(data), wire.digest(data), names, mark)
@@ -220,30 +212,17 @@ class SiteRun:
                 report_own(self._folder, self._task, self._local, self._logs)
             self._meet()
             self._exchange.send_again()
-            self._keep_rows()  # from now on they must stay the same
-            if "keys" in self._program.results:
-                self._charge()
+            self._record.begin()
             gc.collect()
             gc.freeze()  # what is there now stays: nobody need look at it again and again
-            self._phase, self._kept = self._program.phase, dict(self._program.results)
             run(self._program, self._exchange, self._after)
         except GaussipError as error:
             self._board.update(paused=str(error))  # for `gaussip site status`
             raise
         finally:
             self._show_progress()
-        failure = self._program.failure
-        if failure is not None and failure.spent is not None:
-            self._ledger.settle(self._folder.run.name, self._attempt, failure.spent)
-        if self._task.intervals != "none" and failure is None:
-            self._logs.event(keep_intervals(self._folder, self._program))
-        self._history.sync()
+        self._record.end()
         return finish(self._program, self._store, self._journal, self._sums, self._logs)
-
-    def _charge(self) -> None:
-        """Enter a private run into the ledger, before its first sum."""
-        if self._task.privacy is not None:
-            self._ledger.charge(self._folder, self._task.privacy, self._attempt)
 
     def _meet(self) -> None:
         """Wait for the neighbours, and see that they run the same thing.
@@ -293,19 +272,7 @@ class SiteRun:
 
     def _after(self, program: Program) -> None:
         """Keep what an exchange led to before the next message follows from it."""
-        fitting = isinstance(program.phase, Fit | FitBySums)
-        was_fitting = isinstance(self._phase, Fit | FitBySums)
-        if was_fitting and self._history.wants(program.round, program.over or not fitting):
-            self._history.add(program.progress(), self._exchange.bytes_sent)
-        for name, result in program.results.items():
-            if self._kept.get(name) is not result:
-                self._store.write_result(name, result)
-                self._report(name)
-                self._kept[name] = result
-        if fitting and not program.over and program.round > self._checked and program.round % self._every == 0:
-            self._checked = program.round
-            self._store.write_checkpoint(program.round, program.estimate())
-        self._phase = program.phase
+        self._record.after(self._exchange.bytes_sent)
         self._board.raise_trouble()
         if self._board.progress_wanted.is_set():
             self._show_progress()
@@ -314,36 +281,3 @@ class SiteRun:
     def _show_progress(self) -> None:
         self._board.progress_wanted.clear()
         self._board.update(progress=self._program.progress())
-
-    def _report(self, name: str) -> None:
-        """Log what the sites agreed on."""
-        exchange, selection = self._program.exchanges, self._program.selection
-        if name == "keys":
-            self._charge()
-            rows = zip(self._names, self._program.results[name].rows.tolist(), strict=True)
-            known = {site: count for site, count in rows if count == count}
-            self._logs.event("exchanged keys", exchange=exchange, **({"rows": known} if known else {}))
-        if name == "basis":
-            basis = self._program.results[name]
-            components, digest = len(basis.variances), basis.digest()[:12]
-            self._logs.event("agreed on a basis", exchange=exchange, components=components, digest=digest)
-        if name == "groups" and self._program.results[name].few.any():
-            self._keep_rows()
-            own, all_rows = len(self._local.X) - len(self._program.local.X), float(self._program.results[name].rows)
-            self._logs.event("left rows out", own=own, why=about_left_out(all_rows, self._task.min_count))
-        if name == "facts":
-            report_facts(self._folder, self._local, self._program.results[name], self._logs)
-        if name == "private":
-            private = self._program.results[name]
-            for number, change in enumerate(private.changes.tolist(), 1):
-                seen = self._program.progress()._replace(round=number, passes=number, change=change)
-                self._history.add(seen, self._exchange.bytes_sent)
-            found = private.found(self._task)
-            self._ledger.settle(self._folder.run.name, self._attempt, found.guarantee)
-            said = {"guarantee": str(found.guarantee), "beware": found.beware}
-            self._logs.event("fitted with noise", exchange=exchange, **said)
-        if name == "start":
-            if selection is not None and self._task.at_least is not None:
-                chosen = keep_selection(self._folder, selection, self._task.numbers[-1])
-                self._logs.event("agreed on a number of components", **chosen)
-            self._logs.event("agreed on a start", exchange=exchange)
