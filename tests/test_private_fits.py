@@ -170,12 +170,19 @@ def test_a_guarantee_for_patients_with_several_rows(patients, tmp_path):
     said = gaussip(
         *words, "--epsilon", "4", "--bounds", "age=0:120,chol=0:20", "--patient", "who", "--out", tmp_path / "m.npz"
     )
+    assert " patients at 6 sites" in said.stdout, said.stderr
     assert "for all rows of one patient at a site added or removed" in said.stdout, said.stderr
+    words_of_sites = (*words, "--epsilon", "4", "--bounds", "0:120", "--patient", "hospital")
+    refused = gaussip(*words_of_sites, "--out", tmp_path / "n.npz")
+    assert "--patient names the column 'hospital', which --sites names already" in refused.stderr
+    from_model = ("--patient", "who", "--start", tmp_path / "m.npz", "--out", tmp_path / "n.npz")
+    refused = gaussip(*words, "--epsilon", "4", "--bounds", "0:120", *from_model)
+    assert "begins from labels or by k-means, not from a model" in refused.stderr
     words += ("--no-features", "age", "--epsilon", "4", "--bounds", "0:20", "--patient", "who")
     assert gaussip(*words, "--out", tmp_path / "n.npz").returncode == 0
     patients.to_csv(tmp_path / "patients.csv", index=False)
     words = ("fit", tmp_path / "patients.csv", *words[2:8])
-    for option in (("--patient", "age"), ("--delta", "1e-7"), ("--colluding", "2")):
+    for option in (("--patient", "age"), ("--delta", "1e-6"), ("--colluding", "1")):
         refused = gaussip(*words, *option, "--out", tmp_path / "m.npz", "--force")
         assert f"{option[0]} is for a private fit" in refused.stderr
 
@@ -250,6 +257,14 @@ def test_a_delta_that_guarantees_little_is_warned_of(patients):
     real = {name: value for name, value in asked(delta=0.01).items() if name != "noise_seed"}
     with pytest.warns(PrivacyWarning, match=r"delta=0.01 is more than one over .* Give a delta well below \de-05"):
         fitted(patients, privacy=real)
+
+
+def test_a_code_in_a_few_cells_is_refused_before_it_costs_anything(patients):
+    """It would be cut to the bounds, and be seen when the budget is spent."""
+    broken = patients.copy()
+    broken.loc[broken.index[::6][:12], "chol"] = -9.0
+    with pytest.raises(DataError, match=r"0.6% of the values of 'chol' at site 'a' lie .* and most of them are -9"):
+        fitted(broken)
 
 
 def test_how_many_rows_are_needed_is_known_beforehand():

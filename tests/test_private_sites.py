@@ -74,7 +74,9 @@ def test_real_sites_have_the_simulation_s_numbers_and_a_kill_changes_nothing(tmp
                 model.uncertainty().standard_errors.means, wanted.uncertainty().standard_errors.means
             )
             assert "no privacy" in sites.events(name, "fitted with noise")[0]["guarantee"]
-            assert "rows, of all sites together" in sites.events(name, "private run")[0]["needs"]
+            needs = sites.events(name, "private run")[0]["needs"]
+            assert "rows of all sites together" in needs
+            assert ("of each class with a label" in needs) == labels
         (aside,) = (sites.folders / "s0" / "earlier").iterdir()
         assert sites.events("s0", "kept the results of another run")[0]["at"] == str(aside)
         assert {(aside / name).read_bytes() for name in ("model.npz", "intervals.csv")} == {b"of an earlier run"}
@@ -235,6 +237,7 @@ def test_too_little_is_the_same_failure_at_all_sites(tmp_path):
             assert "this attempt has spent" in sites.output(name)
             (entry,) = Ledger(read(sites.folders / name)).entries()
             assert entry.sums == 1
+            assert entry.epsilon == pytest.approx(epsilon_of(entry.mu, 0.999e-6))
             assert 0 < entry.mu < 0.2 * sites.description.task().privacy.mu
 
 

@@ -43,9 +43,9 @@ def run(
     min_count: Annotated[int, options.option("min_count")] = default("min_count"),
     weighting: options.Weighting = default("weighting"),
     epsilon: options.Epsilon = default("epsilon"),
-    delta: options.Delta = default("delta"),
+    delta: options.Delta = None,
     bounds: options.Bounds = "",
-    colluding: options.Colluding = default("colluding"),
+    colluding: options.Colluding = None,
     patient: options.Patient = None,
     start: Annotated[
         str, options.option("init_params", help="kmeans, labels, search, or a model file to resume from.")
@@ -73,6 +73,8 @@ def run(
     columns, n_labelled = options.read_columns(tables, named, alone=algorithm == "em")
     of_row = columns.sites
     goes_on = start not in STARTS
+    if goes_on and epsilon is not None:
+        raise StartError("a private fit begins from labels or by k-means, not from a model: leave --start out")
     if goes_on and not Path(start).is_file():
         raise SettingError(f"--start is {', '.join(STARTS)} or a model file, and there is no file {start!r}")
     mixture = NetworkGaussianMixture.load(start) if goes_on else NetworkGaussianMixture()
@@ -126,10 +128,10 @@ def run(
 
 def _private(mixture: Any, out: Path, features: list[str], last: dict[str, Any]) -> Answer:
     """What is shown of a private fit: nothing that is not in its noisy sums."""
-    about = round(mixture.site_mass_.sum())
+    about, counted = round(mixture.site_mass_.sum()), mixture.privacy_.counted
     summary = (
-        f"about {about} rows at {len(mixture.sites_)} sites, {len(features)} features: {mixture.n_rounds_} rounds, "
-        f"{last['bytes'] / 1e6:.3g} MB exchanged"
+        f"about {about} {counted} at {len(mixture.sites_)} sites, {len(features)} features: "
+        f"{mixture.n_rounds_} rounds, {last['bytes'] / 1e6:.3g} MB exchanged"
     )
     return Answer(
         [summary, str(mixture.privacy_), "", _components(mixture, features), "", f"model written to {out}"],

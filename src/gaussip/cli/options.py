@@ -83,7 +83,7 @@ Starts = Annotated[int, option("n_init")]
 Device = Annotated[str, option("device")]
 Seed = Annotated[int, option("random_state", min=0, max=LARGEST_SEED)]
 Epsilon = Annotated[float | None, option("epsilon")]
-Delta = Annotated[float, option("delta")]
+Delta = Annotated[float | None, option("delta", help=f"Its delta; {default('delta'):g} by default.")]
 Bounds = Annotated[
     str,
     typer.Option(
@@ -95,7 +95,9 @@ Patient = Annotated[
     str | None,
     typer.Option("--patient", help="With --epsilon, the column that names whose each row is, for several rows each."),
 ]
-Colluding = Annotated[int, option("colluding")]
+Colluding = Annotated[
+    int | None, option("colluding", help=f"{SETTINGS['colluding'].help[:-1]}; {default('colluding')} by default.")
+]
 Overwrite = Annotated[bool, typer.Option(help="Overwrite output files that exist.")]
 
 
@@ -135,21 +137,21 @@ def per_class(text: str, labels: Any) -> int | dict[Any, int]:
 
 
 def privacy(
-    epsilon: float | None, delta: float, bounds: str, colluding: int, patient: str | None
+    epsilon: float | None, delta: float | None, bounds: str, colluding: int | None, patient: str | None
 ) -> dict[str, Any] | None:
     """What --epsilon, --delta, --bounds, --colluding and --patient ask for; None where they ask for nothing."""
+    others = {"delta": delta, "colluding": colluding, "patient": patient}
+    given = {name: value for name, value in others.items() if value is not None}
     if epsilon is None:
-        others = {"--delta": delta != default("delta"), "--colluding": colluding != default("colluding")}
-        for name, given in ({"--bounds": bounds, "--patient": patient} | others).items():
-            if given:
-                raise SettingError(f"{name} is for a private fit", remedy="give --epsilon too, or leave it out")
+        for name in (*given, *["bounds"] * bool(bounds)):
+            raise SettingError(f"--{name} is for a private fit", remedy="give --epsilon too, or leave it out")
         return None
     if not bounds:
         raise SettingError(
             "--epsilon needs the bounds of each feature, known without looking at the rows",
             remedy="give --bounds age=0:120,chol=1:15",
         )
-    asked = {"epsilon": epsilon, "delta": delta, "colluding": colluding, "patient": patient}
+    asked = {"epsilon": epsilon, **given}
     return {**asked, "bounds": _limits(bounds) if "=" not in bounds else dict(map(_named, bounds.split(",")))}
 
 
@@ -181,6 +183,9 @@ def read_columns(
     from gaussip.rows.tables import listed, pick, read_sites, without
 
     sites, labels = named.sites, named.labels
+    for option, name in (("--sites", sites), ("--labels", labels), ("--weights", named.weights)):
+        if name is not None and name == named.patient:
+            raise SettingError(f"--patient names the column {name!r}, which {option} names already")
     joined, named_by_file = read_sites(tables, [name for name in (sites, labels) if name is not None])
     if sites is None and named_by_file is None and not alone:
         raise SettingError("name the column that holds each row's site with --sites, or give one table for each site")

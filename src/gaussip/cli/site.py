@@ -192,7 +192,7 @@ def _how_far(status: dict[str, Any], description: Any) -> list[list[str]]:
 
 
 def _or_none(value: float | None) -> str:
-    return "none" if value is None else f"{value:g}"
+    return "none" if value is None else f"{value:.4g}"
 
 
 def _guarantee_asked(privacy: dict[str, Any]) -> str:
@@ -268,7 +268,9 @@ def go_on(
         raise SettingError("give --from ROUND, and --without SITE if one is gone; or --undo alone")
     agreed = take_back(read(folder)) if from_round is None else agree(read(folder), without or [], from_round)
     shown = [
-        f"goes on from {'round ' + str(agreed.from_round) if agreed.from_round else 'the beginning'} with "
+        "took back the last go-on: "
+        * undo
+        + f"goes on from {'round ' + str(agreed.from_round) if agreed.from_round else 'the beginning'} with "
         f"{len(agreed.sites)} sites: {', '.join(agreed.sites)}",
         f"digest {agreed.digest[:12]}, which must be the same at every site; then start gaussip site run again",
     ]

@@ -34,7 +34,7 @@ class Entry(NamedTuple):
     began: str
     epsilon: float | None  #: None where the noise had a seed
     delta: float
-    mu: float  #: spent; before the end, what may be
+    mu: float  #: spent, as epsilon is; before the end, what may be
     sums: int | None  #: None before the end
 
 
@@ -111,12 +111,12 @@ class Ledger:
 
     def settle(self, run: str, attempt: str, guarantee: Guarantee) -> None:
         """Enter what a run has spent that has ended."""
-        mu = guarantee.mu if guarantee.private else 0.0
+        mu, epsilon = (guarantee.mu, guarantee.epsilon) if guarantee.private else (0.0, None)
         with self._locked():
             entries = self.entries()
             for place, entry in enumerate(entries):
                 if (entry.run, entry.attempt) == (run, attempt):
-                    entries[place] = entry._replace(mu=mu, sums=len(guarantee.releases))
+                    entries[place] = entry._replace(mu=mu, epsilon=epsilon, sums=len(guarantee.releases))
             self._write(entries)
 
     @contextmanager

@@ -28,11 +28,12 @@ def read_local(path: Path, description: Description, site: str) -> LocalData:
     wanted = [*(name for name in d.features if name not in lacks), *filter(None, (d.labels, d.weights, patient))]
     lacking = [name for name in wanted if name not in table.column_names]
     if lacking:
+        name = lacking[0]
+        lacks_it = f': lacks = ["{name}"] beside the address of {site} says that it has none' * (name in d.features)
         raise DataError(
-            f"{path} has no column {lacking[0]!r}, which the description wants; it has "
-            f"{', '.join(table.column_names)}. Rename the column, or agree on another description with all sites: "
-            f'lacks = ["{lacking[0]}"] beside the address of {site} says that it has none'
-        )
+            f"{path} has no column {name!r}, which the description wants; it has {', '.join(table.column_names)}",
+            column=name, remedy=f"rename the column, or agree on another description with all sites{lacks_it}",
+        )  # fmt: skip
     unexpected = [name for name in lacks if name in table.column_names]
     if unexpected:
         text = f"{path} has a column {unexpected[0]!r}, which {site} lacks by the description"

@@ -4,7 +4,7 @@ from gaussip.federation.folders import SiteFolder
 from gaussip.inspection.concerns import Concern
 from gaussip.inspection.own import own_concerns, own_units
 from gaussip.node.logs import Logs
-from gaussip.phases.private_fit import bounded, counted, needs
+from gaussip.phases.private_fit import bounded, needs
 from gaussip.phases.task import LocalData, Task
 from gaussip.rows.cells import about_pairs
 from gaussip.starts.facts import Facts
@@ -17,7 +17,7 @@ def report_own(folder: SiteFolder, task: Task, local: LocalData, logs: Logs) -> 
     """Log what may spoil a fit in the site's own rows, but for the features that it lacks by the description."""
     if task.privacy is not None:
         (weights,) = bounded(task, local, task.sites.index(folder.site)).weights
-        logs.event("private run", needs=needs(task), own=f"{weights.sum():.0f} {counted(task)}")
+        logs.event("private run", needs=needs(task), own=f"{weights.sum():.0f} {task.privacy.counted}")
     d = folder.description
     lacks = d.sites[folder.site].lacks
     found = own_concerns(local.X, local.weights, d.features, folder.site)

@@ -184,7 +184,6 @@ class SiteRun:
         entry = self._journal.last()
         self._new = entry is None
         if entry is None:
-            self._put_aside()
             self._program.start()
             return 1
         self._program.resume(entry.phase, entry.exchange, unpacked(entry.memory), self._store.known_result)
@@ -211,6 +210,8 @@ class SiteRun:
             if self._new:
                 report_own(self._folder, self._task, self._local, self._logs)
             self._meet()
+            if self._new:
+                self._put_aside()
             self._exchange.send_again()
             self._record.begin()
             gc.collect()

@@ -15,7 +15,7 @@ from gaussip.phases.fit import Fitted
 from gaussip.phases.summing import Computation
 from gaussip.phases.task import LocalData, Task
 from gaussip.privacy import BoundedRows, Guarantee, PrivateFit, ask_private
-from gaussip.privacy.fit import Model, rows_needed
+from gaussip.privacy.fit import Model, needed_for
 from gaussip.privacy.look import NAMES
 from gaussip.privacy.rows import refuse_heavy, refuse_narrow
 from gaussip.privacy.start import TRIALS
@@ -103,14 +103,9 @@ def model_of(task: Task) -> Model:
 def needs(task: Task) -> str:
     """What the sites need for a private fit, for people: before anything is sent."""
     assert task.privacy is not None
-    rows = rows_needed(task.privacy, model_of(task), len(task.sites))
-    return f"at least {rows} {counted(task)}, of all sites together"
-
-
-def counted(task: Task) -> str:
-    """What counts as one in a private fit."""
-    assert task.privacy is not None
-    return "rows" if task.privacy.patient is None else "patients"
+    needed = needed_for(task.privacy, model_of(task), len(task.sites))
+    labelled = f", and {needed.labelled} of each class with a label" * (task.n_classes > 0)
+    return f"at least {needed.rows} {task.privacy.counted} of all sites together{labelled}"
 
 
 def bounded(task: Task, local: LocalData, index: int) -> BoundedRows:

@@ -17,7 +17,7 @@ from gaussip.mixture.theta import Theta, broadcast, pack, unpack
 from gaussip.mixture.units import Unit
 from gaussip.privacy.clipped import clipped_moments
 from gaussip.privacy.guarantee import Guarantee, Privacy
-from gaussip.privacy.look import LOST, Look, ask_look, at_least, doubled
+from gaussip.privacy.look import LOST, Look, ask_look, at_least, doubled, labels_needed
 from gaussip.privacy.newton import Drawing, covariance_of_one_row, noise_of, score_of, stepped
 from gaussip.privacy.noised import Releases
 from gaussip.privacy.plan import Plan
@@ -73,8 +73,8 @@ class PrivateFit(NamedTuple):
         if delta * self.rows < 1 or not self.guarantee.private:
             return None
         return (
-            f"delta={delta:g} is more than one over the number of rows, about {self.rows:.0f}: even a fit that "
-            f"showed a few whole rows could have it. Give a delta well below {1 / self.rows:.1g}"
+            f"delta={delta:g} is more than one over the number of {self.guarantee.counted}, about {self.rows:.0f}: "
+            f"even a fit that showed all of a few could have it. Give a delta well below {1 / self.rows:.1g}"
         )
 
 
@@ -98,17 +98,27 @@ def plan_of(privacy: Privacy, model: Model) -> Plan:
     return Plan.of(privacy.mu, model.n_components, len(model.features), start, model.covariance_type)
 
 
-def rows_needed(privacy: Privacy, model: Model, n_sites: int) -> int:
-    """The fewest rows of all sites together with which a fit is not refused, from what all may know."""
-    releases = Releases(n_sites, privacy.shares(n_sites), privacy.randomness())
-    return plan_of(privacy, model).rows_needed(model.n_components, releases.excess)
+class Needed(NamedTuple):
+    """What a fit needs at least, from what all may know."""
+
+    rows: int  #: of all sites together
+    labelled: int  #: of each class
+
+
+def needed_for(privacy: Privacy, model: Model, n_sites: int) -> Needed:
+    """What a fit needs so as not to be refused."""
+    plan, releases = plan_of(privacy, model), Releases(n_sites, privacy.shares(n_sites), privacy.randomness())
+    labelled = labels_needed(plan.look[0], releases.excess)
+    return Needed(plan.rows_needed(model.n_components, releases.excess), labelled)
 
 
 def _fitted(privacy: Privacy, model: Model, limits: NDArray, releases: Releases) -> Replicated[PrivateFit]:
     plan = plan_of(privacy, model)
     needed = plan.rows_needed(model.n_components, releases.excess)
-    look = yield from ask_look(releases, plan.look, limits, model.features, model.class_names, needed)
-    plan.refuse_hopeless(look.rows, model.n_components, privacy.epsilon, releases.excess)
+    look = yield from ask_look(
+        releases, plan.look, limits, model.features, model.class_names, needed, privacy.counted
+    )
+    plan.refuse_hopeless(look.rows, model.n_components, privacy.epsilon, releases.excess, privacy.counted)
     unit = look.unit
     _refuse_large_regularisation(model, unit)
     if model.start is None:

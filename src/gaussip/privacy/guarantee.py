@@ -77,6 +77,11 @@ class Privacy:
         """How two data sets may differ that a reader cannot distinguish."""
         return ROW if self.patient is None else PATIENT
 
+    @property
+    def counted(self) -> str:
+        """What counts as one."""
+        return counted(self.neighbours)
+
     def limits(self, features: Sequence[str]) -> NDArray:
         """The least and the largest value of each feature, (p, 2)."""
         p, given = len(features), self.bounds
@@ -94,7 +99,9 @@ class Privacy:
         except (TypeError, ValueError) as error:
             raise _wrong("has bounds that are not two numbers for each feature, the least and the largest") from error
         for name, (low, high) in zip(features, limits.tolist(), strict=True):
-            if not (np.isfinite([low, high]).all() and low < high):
+            if not np.isfinite([low, high]).all():
+                raise _wrong(f"has bounds from {low:g} to {high:g} of {name!r}: both must be finite numbers")
+            if not low < high:
                 raise _wrong(f"has bounds from {low:g} to {high:g} of {name!r}: the first must be the smaller")
             if high - low < 1e-9 * max(abs(low), abs(high)):
                 raise _wrong(
@@ -130,6 +137,11 @@ class Privacy:
         return lambda number, place: random.Random(f"{self.noise_seed} {number} {place}").randrange
 
 
+def counted(neighbours: str) -> str:
+    """What counts as one where data sets differ so."""
+    return "rows" if neighbours == ROW else "patients"
+
+
 class Guarantee(NamedTuple):
     """What a fit guarantees, as model files and reports have it."""
 
@@ -146,6 +158,11 @@ class Guarantee(NamedTuple):
         mu = together(mu for _, mu, _ in releases)
         epsilon = np.inf if privacy.noise_seed is not None else epsilon_of(mu, GAUSSIAN * privacy.delta)
         return cls(float(epsilon), privacy.delta, mu, privacy.neighbours, privacy.colluding, tuple(releases))
+
+    @property
+    def counted(self) -> str:
+        """What counts as one."""
+        return counted(self.neighbours)
 
     @property
     def private(self) -> bool:

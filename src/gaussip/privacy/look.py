@@ -43,10 +43,11 @@ def ask_look(
     names: Sequence[str],
     classes: Sequence[Any] = (),
     needed: int = 0,
+    counted: str = "rows",
 ) -> Replicated[Look]:
     """Two releases: features one by one within their bounds, then their products in standard units.
 
-    ``needed`` is how many rows the rounds after them need.
+    ``needed`` is how many rows the rounds after them need, ``counted`` what people call them.
     """
     p, n_classes = len(limits), len(classes)
     middle, half = limits.mean(axis=1), np.ptp(limits, axis=1) / 2
@@ -74,14 +75,14 @@ def ask_look(
     noise = [releases.excess * block.deviation(mus[0]) for block in blocks]
     if not rows[0] > LOST * noise[0]:
         raise DataError(
-            f"there are about {max(rows[0], 0):.0f} rows at all sites, give or take {noise[0]:.0f} of noise: too few "
-            "for a private fit",
-            remedy=f"find at least {max(needed, _enough(noise[0]))} rows, or allow a larger epsilon",
+            f"there are about {max(rows[0], 0):.0f} {counted} at all sites, give or take {noise[0]:.0f} of noise: "
+            "too few for a private fit",
+            remedy=f"find at least {max(needed, _enough(noise[0]))} {counted}, or allow a larger epsilon",
         )
     for c in range(n_classes):
         if not labelled[c] > LOST * noise[4]:
             raise DataError(
-                f"about {max(labelled[c], 0):.0f} rows are labelled {classes[c]!r}, give or take "
+                f"about {max(labelled[c], 0):.0f} {counted} are labelled {classes[c]!r}, give or take "
                 f"{noise[4]:.0f} of noise: too few for a private fit",
                 remedy=f"label some {_enough(noise[4])} of them, leave the class out, or allow a larger epsilon",
                 label=classes[c],
@@ -89,10 +90,10 @@ def ask_look(
     there = np.minimum(seen, rows[0])
     for j in np.flatnonzero(~(there > LOST * noise[1])).tolist():
         raise DataError(
-            f"feature {names[j]!r} is observed in about {max(seen[j], 0):.0f} rows, give or take {noise[1]:.0f} of "
-            "noise: too few for a private fit",
+            f"feature {names[j]!r} is observed in about {max(seen[j], 0):.0f} {counted}, give or take {noise[1]:.0f} "
+            "of noise: too few for a private fit",
             column=names[j],
-            remedy=f"leave it out, observe it in some {_enough(noise[1])} rows, or allow a larger epsilon",
+            remedy=f"leave it out, observe it in some {_enough(noise[1])} {counted}, or allow a larger epsilon",
         )  # fmt: skip
     mean = np.clip(sums / there, -1, 1)
     variance = np.maximum(squares / there - mean**2, noise[3] / there)
@@ -150,6 +151,11 @@ def at_least(matrix: NDArray, least: float, most: float = math.inf) -> NDArray:
     """Symmetric matrices with eigenvalues within limits."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors * np.clip(values, least, most)[..., None, :]) @ np.swapaxes(vectors, -1, -2))
+
+
+def labels_needed(mu: float, excess: float) -> int:
+    """How many rows of each class should have a label, where the first release has this mu."""
+    return _enough(excess * Block((1,), 1.0, LABELLED).deviation(mu))
 
 
 def _enough(noise: float) -> int:

@@ -53,18 +53,20 @@ class Plan(NamedTuple):
         """The look, the start, and for each round the sums and the mixture that follows."""
         return len(self.look) + STEPS_OF_KMEANS + 3 + 2 * len(self.rounds)
 
-    def refuse_hopeless(self, rows: float, n_components: int, epsilon: float, excess: float) -> None:
+    def refuse_hopeless(
+        self, rows: float, n_components: int, epsilon: float, excess: float, counted: str = "rows"
+    ) -> None:
         """Refuse a fit whose noise, with that much more than is accounted for, would drown the components."""
         faint = excess * self.faint(rows / n_components)
         if faint <= FAINT:
             return
         wanted = self.rows_needed(n_components, excess)
         raise DataError(
-            f"about {rows:.0f} rows at all sites are too few for {n_components} components of "
+            f"about {rows:.0f} {counted} at all sites are too few for {n_components} components of "
             f"{self.radius.n_features} features at epsilon={epsilon:g}: the noise of a round would be {faint:.0%} of "
             f"a component's variance, and may be {FAINT:.0%}",
-            remedy=f"find some {wanted} rows, allow a larger epsilon, or fit fewer features (principal components) "
-            "or components",
+            remedy=f"find some {wanted} {counted}, allow a larger epsilon, or fit fewer features (principal "
+            "components) or components",
         )
 
     def rows_needed(self, n_components: int, excess: float) -> int:

@@ -77,24 +77,34 @@ class BoundedRows:
 def refuse_narrow(
     limits: NDArray, values: NDArray, weights: NDArray | None, features: Sequence[str], site: str, *, own: bool
 ) -> None:
-    """Refuse bounds beyond which a site has more than a few of its cells; ``own`` where it is a real site."""
-    low, high = limits.T
-    with np.errstate(invalid="ignore"):
-        beyond = (values < low) | (values > high)
-    share = beyond.sum(axis=0) / np.maximum((~np.isnan(values)).sum(axis=0), 1)
-    j = int(share.argmax())
-    if share[j] > MOST_CUT:
-        remedy = "give wider bounds, in the unit of the table, or correct the rows"
-        found, place = np.unique(values[beyond[:, j], j], return_inverse=True)
-        patients = np.bincount(place, None if weights is None else weights[beyond[:, j]])
+    """Refuse bounds beyond which a site has more than a few of its cells, or a number that looks like a code.
+
+    ``own`` where it is a real site.
+    """
+    wider = "give wider bounds, in the unit of the table, or correct the rows"
+    shares = np.zeros(len(features))
+    for j, ((low, high), x) in enumerate(zip(limits, values.T, strict=True)):
+        beyond = (x < low) | (x > high)  # no missing cell is
+        if not beyond.any():
+            continue
+        shares[j] = beyond.sum() / (~np.isnan(x)).sum()
+        found, place = np.unique(x[beyond], return_inverse=True)
+        patients = np.bincount(place, None if weights is None else weights[beyond])
         if patients.max() >= max(COMMON, patients.sum() / 2):
             code = float(found[patients.argmax()])
-            emptying = emptied(features[j], [code], own)
-            remedy = f"most of them are {code:.10g}: if that stands for a missing cell, {emptying}; else {remedy}"
+            raise DataError(
+                f"{100 * shares[j]:.3g}% of the values of {features[j]!r} at site {site!r} lie beyond its bounds, "
+                f"{low:g} to {high:g}, and most of them are {code:.10g}",
+                column=features[j], site=site,
+                remedy=f"if that stands for a missing cell, {emptied(features[j], [code], own)}; else {wider}",
+            )  # fmt: skip
+    j = int(shares.argmax())
+    if shares[j] > MOST_CUT:
+        low, high = limits[j]
         raise DataError(
-            f"{100 * share[j]:.3g}% of the values of {features[j]!r} at site {site!r} lie beyond its bounds, "
-            f"{low[j]:g} to {high[j]:g}, where they would be cut off; at most {100 * MOST_CUT:g}% may",
-            column=features[j], site=site, remedy=remedy,
+            f"{100 * shares[j]:.3g}% of the values of {features[j]!r} at site {site!r} lie beyond its bounds, "
+            f"{low:g} to {high:g}, where they would be cut off; at most {100 * MOST_CUT:g}% may",
+            column=features[j], site=site, remedy=wider,
         )  # fmt: skip
 
 
