@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -75,6 +76,27 @@ def test_json_is_the_estimator_s_answer(table, tmp_path, table_data, columns):
     assert answer["warnings"] == []
     predicted = json.loads(gaussip("predict", model, table, "--json").stdout)
     assert len(predicted["columns"]["prediction"]) == 600
+
+
+def test_an_interrupt_that_python_ignores_is_not_lost():
+    """An error where an object is destroyed is printed and ignored: the command must end all the same."""
+    program = """
+import os, signal
+from gaussip.cli import console
+class Lost:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, console.interrupt)
+Lost()
+print("ignored")
+with console.progress(3) as advance:
+    advance("working", 1)
+print("not interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "Exception ignored in: <function Lost.__del__" in done.stderr
+    assert (done.stdout.split(), "KeyboardInterrupt" in done.stderr) == (["ignored"], True)
+    assert done.returncode != 0
 
 
 def test_commands_that_start_from_nothing():

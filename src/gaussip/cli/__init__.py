@@ -1,6 +1,7 @@
 """The command line, one file per command."""
 
 import os
+import signal
 
 import typer
 
@@ -24,7 +25,7 @@ from gaussip.cli import (
     study,
     xray,
 )
-from gaussip.cli.console import command
+from gaussip.cli.console import command, interrupt
 
 app = typer.Typer(
     name="gaussip",
@@ -54,4 +55,5 @@ def _options(version: bool = typer.Option(False, "--version", help="Show the ver
 def main() -> None:
     """Entry point of the ``gaussip`` command."""
     os.environ["MPLBACKEND"] = "agg"  # pictures go to files: no window, no display
+    signal.signal(signal.SIGINT, interrupt)
     app()

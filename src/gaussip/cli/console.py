@@ -23,7 +23,15 @@ out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 P = ParamSpec("P")
 
+interrupted = threading.Event()  #: somebody pressed Ctrl-C
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+def interrupt(number: int, frame: Any) -> None:
+    """What Ctrl-C does. Python ignores an error where an object is destroyed: the next progress then raises it."""
+    interrupted.set()
+    raise KeyboardInterrupt
 
 
 class Answer(dict[str, Any]):
@@ -122,6 +130,8 @@ def progress(total: int, after: float = 2.0, *, percent: bool = False) -> Iterat
     timer.start()
 
     def advance(text: str, done: int) -> None:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
         last.update(description=text, completed=done)
         if bar.live.is_started:
             bar.update(task, **last)
