@@ -120,8 +120,8 @@ class Federation:
             if time.monotonic() > limit:
                 before, seen = seen, sum(self.status(name).get("exchange", 0) for name in self.names)
                 if seen <= before:
-                    told = "\n".join(f"{name}:\n{self.output(name)}" for name in waiting)
-                    raise AssertionError(f"{', '.join(waiting)} did not end:\n{told}")
+                    outputs = "\n".join(f"{name}:\n{self.output(name)}" for name in waiting)
+                    raise AssertionError(f"{', '.join(waiting)} did not end:\n{outputs}")
                 limit = time.monotonic() + within
             time.sleep(0.02)
 
@@ -151,8 +151,8 @@ class Federation:
         while not condition():
             over = all(process.poll() is not None for process in self.running.values())
             if time.monotonic() > limit or (over and not condition()):
-                told = "\n".join(f"{name}:\n{self.output(name)}" for name in self.running)
-                raise AssertionError(f"it did not come to pass:\n{told}")
+                outputs = "\n".join(f"{name}:\n{self.output(name)}" for name in self.running)
+                raise AssertionError(f"it did not happen:\n{outputs}")
             for name, process in self.running.items():
                 if process.poll() not in (None, 0, -signal.SIGKILL):
                     raise AssertionError(f"{name} ended with {process.returncode}:\n{self.output(name)}")

@@ -54,6 +54,9 @@ def patients():
     return mixture.set_params(privacy={**mixture.privacy, "patient": "who"}), frame, y, sites
 
 
+PRIVATE = {"private": private_mixture, "patients": patients}
+
+
 def main_private(out, made):
     """The first rank's private model."""
     from gaussip.estimator.mpi_fit import fit, world
@@ -84,5 +87,5 @@ def main(out, names):
 
 
 if __name__ == "__main__":
-    private = {"private": private_mixture, "patients": patients}.get(sys.argv[2])
-    main(sys.argv[1], sys.argv[2:]) if private is None else main_private(sys.argv[1], private())
+    kind = sys.argv[2]
+    main_private(sys.argv[1], PRIVATE[kind]()) if kind in PRIVATE else main(sys.argv[1], sys.argv[2:])

@@ -73,29 +73,21 @@ def test_a_fit_by_ranks_is_the_fit(table, tmp_path, algorithm, start):
     )
 
 
-def test_a_private_fit_by_ranks_is_the_simulation_s(tmp_path):
-    command = [sys.executable, str(Path(mpi_ranks.__file__)), str(tmp_path / "model.npz"), "private"]
+@pytest.mark.parametrize("kind", ["private", "patients"])
+def test_a_private_fit_by_ranks_is_the_simulation_s(tmp_path, kind):
+    """Of 8,000 rows, or of 4,000 patients who have two rows at their site."""
+    command = [sys.executable, str(Path(mpi_ranks.__file__)), str(tmp_path / "model.npz"), kind]
     done = by_ranks(4, command)
     assert done.returncode == 0, done.stderr
-    found, (mixture, X, y, sites) = NetworkGaussianMixture.load(tmp_path / "model.npz"), mpi_ranks.private_mixture()
+    found, (mixture, X, y, sites) = NetworkGaussianMixture.load(tmp_path / "model.npz"), mpi_ranks.PRIVATE[kind]()
     wanted = mixture.fit(X, y, sites=sites)
     np.testing.assert_array_equal(found.means_, wanted.means_)
     np.testing.assert_array_equal(found.uncertainty().covariance, wanted.uncertainty().covariance)
     assert found.privacy_ == wanted.privacy_
+    assert found.privacy_.counted == {"private": "rows", "patients": "patients"}[kind]
+    assert found.site_mass_.sum() == pytest.approx({"private": 8000, "patients": 4000}[kind], abs=200)
+    assert found.n_features_in_ == 2
     assert found.history_["bytes"][-1] > 0
-
-
-def test_patients_with_several_rows_by_ranks(tmp_path):
-    """Each patient has two rows at its site: the same sums as in one process."""
-    command = [sys.executable, str(Path(mpi_ranks.__file__)), str(tmp_path / "model.npz"), "patients"]
-    done = by_ranks(4, command)
-    assert done.returncode == 0, done.stderr
-    found, (mixture, frame, y, sites) = NetworkGaussianMixture.load(tmp_path / "model.npz"), mpi_ranks.patients()
-    wanted = mixture.fit(frame, y, sites=sites)
-    np.testing.assert_array_equal(found.means_, wanted.means_)
-    assert found.feature_names_in_.tolist() == ["age", "chol"]
-    assert "all rows of one patient" in str(found.privacy_.neighbours)
-    assert found.site_mass_.sum() == pytest.approx(4000, abs=200)
 
 
 def test_a_private_fit_by_ranks_on_the_command_line(table, tmp_path):

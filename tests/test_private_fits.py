@@ -287,6 +287,9 @@ def test_a_diagnosis_proposes_private_fits_alone(patients, tmp_path):
     said = gaussip("diagnose", tmp_path / "model.npz").stdout
     assert "--epsilon 8 --delta 1e-05 --bounds age=0:120,chol=0:20" in said, said
     assert "whose budget adds to what was spent" in said
+    mixture.converged_ = False  # as where the last score was more than noise
+    (found,) = [finding for finding in examine(of_estimator(mixture)).findings if finding.name == "more than noise"]
+    assert "mixture.set_params(n_components=3)" in found.remedy
 
 
 def test_a_failed_private_fit_leaves_the_last_one_as_it_was(patients):

@@ -148,15 +148,8 @@ def _fit_by_ranks(mixture: Any, columns: Any, of_row: Any, watch: Callable[[int]
     communicator = world()
     first = communicator.Get_rank() == 0
     try:
-        fit(
-            mixture,
-            columns.X,
-            columns.labels,
-            of_row,
-            columns.weights,
-            communicator,
-            watch if first else lambda _: None,
-        )
+        seen = watch if first else lambda _: None
+        fit(mixture, columns.X, columns.labels, of_row, columns.weights, communicator, seen)
     except GaussipError as error:  # the same at all ranks
         knows_more = isinstance(error, CollapseError) and None not in (error.component, error.site)
         if not first and not knows_more:

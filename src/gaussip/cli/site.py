@@ -51,7 +51,7 @@ def run(
     minutes = patience if patience is not None else site_folder.settings.patience
 
     def keep(end: Any) -> None:
-        from gaussip.node.model import keep  # scikit-learn only now: a site starts in half the time
+        from gaussip.node.model import keep  # it loads scikit-learn, which is not needed before
 
         keep(site_folder, end)
 

@@ -9,30 +9,30 @@ from gaussip.node.ledger import Ledger, attempt_of
 from gaussip.node.logs import Logs
 from gaussip.node.own_rows import report_facts
 from gaussip.node.results import keep_intervals, keep_selection
-from gaussip.node.run_store import RunStore, digest_of
+from gaussip.node.run_store import RunStore
 from gaussip.phases.fit import Fit
 from gaussip.phases.fit_by_sums import FitBySums
 from gaussip.phases.program import Program
-from gaussip.phases.task import LocalData, Task
+from gaussip.phases.task import LocalData
 from gaussip.privacy import Guarantee
 from gaussip.starts.rare import about_left_out
 
 
 class Record:
-    """Of one run at one site."""
+    """Of one run at one site; ``rows`` is the digest of its rows."""
 
     def __init__(
         self,
         folder: SiteFolder,
-        task: Task,
         local: LocalData,
+        rows: str,
         program: Program,
         store: RunStore,
         history: HistoryLog,
         logs: Logs,
     ) -> None:
-        self._folder, self._task, self._local, self._program = folder, task, local, program
-        self._store, self._history, self._logs, self._ledger = store, history, logs, Ledger(folder)
+        self._folder, self._task, self._local, self._program = folder, program.task, local, program
+        self._rows, self._store, self._history, self._logs, self._ledger = rows, store, history, logs, Ledger(folder)
         self._attempt = attempt_of(store.secret())
         self._checked = 0  # the round of the last checkpoint
         self._kept: dict[str, Any] = {}
@@ -81,7 +81,7 @@ class Record:
 
     def _keep_rows(self) -> None:
         mass = self._program.local.rows(self._task, self._task.n_components).mass
-        self._store.keep_rows(digest_of(self._local), float(mass[0]))
+        self._store.keep_rows(self._rows, float(mass[0]))
 
     def _charge(self) -> None:
         """Enter a private run into the ledger, before its first sum."""

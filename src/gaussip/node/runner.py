@@ -67,7 +67,8 @@ class SiteRun:
         me = self._names.index(folder.site)
         self._near = Neighbours(task.W, me)
         self._store = RunStore(folder.run)
-        self._store.refuse_other_rows(digest_of(local))
+        rows = digest_of(local)
+        self._store.refuse_other_rows(rows)
         self._store.make()
         self._sums = SumsLog(folder.run)
         Ledger(folder).refuse(task.privacy, folder.run.name, attempt_of(self._store.secret()))
@@ -83,7 +84,7 @@ class SiteRun:
         done = {self._names.index(name): False for name in self._store.done() if name in self._names}
         self._board = Board(Standing(self._program.progress(), done=done))
         self._logs, self._history = Logs(folder.path, report), HistoryLog(folder.run)
-        self._record = Record(folder, task, local, self._program, self._store, self._history, self._logs)
+        self._record = Record(folder, local, rows, self._program, self._store, self._history, self._logs)
         identity, limit = bytes.fromhex(self._digest[:16]), longest_message(task)
         self._limit = limit
         ahead = 2 * task.network.longest_sum  # of another: up and down a tree, one may be in the sum after

@@ -137,6 +137,9 @@ def choose_per_class(
     >>> choose_per_class(mixture, X, y, sites=np.arange(600) % 4, candidates=(1, 2)).components_per_class
     {'ill': 2, 'well': 2}
     """
+    from sklearn.base import clone  # not when a site starts
+    from sklearn.exceptions import ConvergenceWarning
+
     numbers = _checked(candidates)
     if mixture.privacy is not None:
         raise PrivacyError(
@@ -147,9 +150,6 @@ def choose_per_class(
         raise DataError("choose_per_class needs the rows in one array", remedy="choose on a part of them")
     X, y, sites, sample_weight = by_column_name(X, y, sites, sample_weight)
     X = X if names_of(X) is not None or isinstance(X, np.ndarray) else np.asarray(X, dtype=float)
-    from sklearn.base import clone  # not when a site starts
-    from sklearn.exceptions import ConvergenceWarning
-
     seed = mixture.random_state if random_state is None else random_state
     weights = check_row_weights(sample_weight, len(X))
     weights = np.ones(len(X)) if weights is None else weights
